@@ -1,0 +1,133 @@
+//! A caller's address: the one thing that must never be written anywhere but into its own answer.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address with IPv4-mapped IPv6 already unwrapped. Its `Debug` shows nothing, so that no log line, error or
+/// panic message can hold a caller's address by accident.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Address(IpAddr);
+
+impl Address {
+    /// Unwraps `::ffff:192.0.2.1` to `192.0.2.1`.
+    #[must_use]
+    pub fn new(ip: IpAddr) -> Self {
+        Self(ip.to_canonical())
+    }
+
+    /// The bare value, for comparing and for the answer's own body.
+    #[must_use]
+    pub fn ip(self) -> IpAddr {
+        self.0
+    }
+
+    /// Whether the address can belong to somebody on the internet. For all others a place would be a fiction.
+    #[must_use]
+    pub fn is_global(self) -> bool {
+        match self.0 {
+            IpAddr::V4(ip) => is_global_v4(ip),
+            IpAddr::V6(ip) => is_global_v6(ip),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Address(hidden)")
+    }
+}
+
+/// IANA's special-purpose registry for IPv4, with multicast.
+fn is_global_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, d] = ip.octets();
+    let special = match a {
+        0 | 10 | 127 => true,
+        100 => (64..128).contains(&b),
+        169 => b == 254,
+        172 => (16..32).contains(&b),
+        192 if b == 0 && c == 0 => !matches!(d, 9 | 10),
+        192 => (b == 0 && c == 2) || (b == 88 && c == 99) || b == 168,
+        198 => b == 18 || b == 19 || (b == 51 && c == 100),
+        203 => b == 0 && c == 113,
+        224.. => true,
+        _ => false,
+    };
+    !special
+}
+
+/// Only 2000::/3 is given out to the public; within it IANA's special-purpose registry, and beside it the
+/// well-known prefix of NAT64, which stands for a global IPv4 address.
+fn is_global_v6(ip: Ipv6Addr) -> bool {
+    let segments = ip.segments();
+    if segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
+        let [.., a, b, c, d] = ip.octets();
+        return is_global_v4(Ipv4Addr::new(a, b, c, d));
+    }
+    let special = match segments {
+        [0x2001, 1, 0, 0, 0, 0, 0, 1..=3] => false,
+        [0x2001, 3, ..] | [0x2001, 4, 0x112, ..] => false,
+        [0x2001, 0x20..=0x3f, ..] => false,
+        [0x2001, 0..=0x1ff, ..] => true,
+        [0x2001, 0xdb8, ..] => true,
+        [0x3fff, 0..=0xfff, ..] => true,
+        // 6to4 carries the IPv4 address of its gateway.
+        [0x2002, high, low, ..] => {
+            let [a, b] = high.to_be_bytes();
+            let [c, d] = low.to_be_bytes();
+            !is_global_v4(Ipv4Addr::new(a, b, c, d))
+        }
+        [0x2000..=0x3fff, ..] => false,
+        _ => true,
+    };
+    !special
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, global: bool) {
+        assert_eq!(Address::new(text.parse().unwrap()).is_global(), global, "{text}");
+    }
+
+    #[test]
+    fn addresses_of_no_one_are_not_global() {
+        for text in [
+            "0.0.0.0", "0.255.255.255", "10.0.0.1", "100.64.0.0", "100.127.255.255", "127.0.0.1", "169.254.0.1",
+            "172.16.0.0", "172.31.255.255", "192.0.0.1", "192.0.2.1", "192.88.99.1", "192.168.255.255", "198.18.0.0",
+            "198.19.255.255", "198.51.100.7", "203.0.113.9", "224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1",
+            "::ffff:10.0.0.1", "fe80::1", "fc00::1", "fdff::1", "ff02::1", "2001:db8::1", "2001::1", "2001:2::1",
+            "2001:10::1", "100::1", "3fff::1", "fec0::1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::1", "5f00::1",
+            "4000::1",
+        ] {
+            check(text, false);
+        }
+    }
+
+    #[test]
+    fn addresses_of_the_internet_are_global() {
+        for text in [
+            "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255",
+            "128.0.0.0", "169.253.255.255", "172.15.255.255", "172.32.0.0", "192.0.0.9", "192.0.1.0", "192.167.255.255",
+            "192.169.0.0", "198.17.255.255", "198.20.0.0", "198.51.99.255", "203.0.112.255", "203.0.114.0",
+            "223.255.255.255", "::ffff:8.8.8.8", "2600::1", "2a00:1450::1", "2001:4860:4860::8888", "2001:20::1",
+            "2001:200::1", "2001:db7::1", "2001:db9::1", "2001:4:112::1", "2001:1::1", "64:ff9b::808:808",
+            "2002:808:808::1", "2000::1", "3ffe:ffff::1",
+        ] {
+            check(text, true);
+        }
+    }
+
+    #[test]
+    fn mapped_addresses_are_unwrapped() {
+        let mapped = Address::new("::ffff:192.0.2.1".parse().unwrap());
+        assert_eq!(mapped, Address::new("192.0.2.1".parse().unwrap()));
+        assert!(mapped.ip().is_ipv4());
+    }
+
+    #[test]
+    fn debug_hides_the_address() {
+        assert_eq!(format!("{:?}", Address::new("192.0.2.1".parse().unwrap())), "Address(hidden)");
+    }
+}

@@ -1,0 +1,29 @@
+//! The words and rules of ipse, as plain values.
+//!
+//! Nothing here reads a clock, a file or a socket: time and randomness come in as arguments, and every rule can
+//! be tried in a table. Everything above speaks these types, so a rule lives in one place.
+
+mod address;
+mod answer;
+mod client;
+mod key;
+mod limits;
+mod place;
+mod refusal;
+mod scope;
+mod time;
+
+pub use address::Address;
+pub use answer::{
+    AddressFields, Answer, ConnectionFields, DemoAnswer, FullAnswer, GeoAnswer, GeoFields, IpAnswer,
+    Success, TransportFields,
+};
+pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
+pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
+pub use limits::{
+    BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT, Meter, Window,
+};
+pub use place::{Network, Place, UnknownZone, Zone};
+pub use refusal::Refusal;
+pub use scope::{NotAScope, Scope};
+pub use time::{Day, Now};
