@@ -1,1 +1,19 @@
-//! x
+//! The ground door: sockets, HTTP, and the certain facts about one caller.
+//!
+//! Every request comes out of here as a [`Visit`]: the request's head, the [`Client`](ipse_model::Client) who made
+//! it and the moment it came. Nothing above looks at a socket or at a forwarding header.
+
+mod client;
+mod clock;
+mod fault;
+mod forwarded;
+mod listen;
+mod rtt;
+mod serve;
+mod wire;
+
+pub use client::{AddressHeader, Trust};
+pub use clock::{Clock, ClockHand};
+pub use fault::HttpFault;
+pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
+pub use serve::{Edge, Reply, Visit};

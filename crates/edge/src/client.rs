@@ -1,0 +1,281 @@
+//! Who the caller is: from the socket's peer and, only where that peer is trusted, from what it reports.
+
+use crate::forwarded;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use ipnet::IpNet;
+use ipse_model::{Address, Client, Colo, HttpVersion};
+use std::net::IpAddr;
+use std::str::FromStr;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED: HeaderName = http::header::FORWARDED;
+
+/// Whom to believe, and what the operator says about this place.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// The proxies whose forwarding headers are believed.
+    pub proxies: Vec<IpNet>,
+    /// The header in which they report the caller.
+    pub header: AddressHeader,
+    /// Replaces an address that is not global, for trying things on a laptop.
+    pub pretend: Option<IpAddr>,
+    /// The datacenter this program runs in.
+    pub colo: Option<Colo>,
+}
+
+/// The header in which trusted proxies report the caller's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AddressHeader {
+    /// `X-Forwarded-For` or `Forwarded`, whichever is there. If both are and disagree, neither is believed: one of
+    /// them is set by the proxy, the other may come from the caller, and we cannot tell which.
+    Auto,
+    /// `X-Forwarded-For` alone.
+    XForwardedFor,
+    /// `Forwarded` alone (RFC 7239).
+    Forwarded,
+    /// A header that holds one address, such as `CF-Connecting-IP` or `X-Real-IP`.
+    Single(HeaderName),
+}
+
+impl FromStr for AddressHeader {
+    type Err = http::header::InvalidHeaderName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Ok(Self::Auto);
+        }
+        let name = HeaderName::from_str(text)?;
+        Ok(if name == X_FORWARDED_FOR {
+            Self::XForwardedFor
+        } else if name == FORWARDED {
+            Self::Forwarded
+        } else {
+            Self::Single(name)
+        })
+    }
+}
+
+impl AddressHeader {
+    /// What a configuration file says for it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Auto => "auto",
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::Forwarded => "forwarded",
+            Self::Single(name) => name.as_str(),
+        }
+    }
+}
+
+/// What the connection itself tells about its peer.
+pub(crate) struct Connection {
+    pub(crate) peer: Address,
+    pub(crate) http: Option<HttpVersion>,
+    pub(crate) rtt_ms: Option<u32>,
+}
+
+impl Trust {
+    /// The caller of one request. Once a proxy speaks for the caller, the facts of the connection are the proxy's
+    /// own and say nothing about the caller.
+    pub(crate) fn client(&self, connection: &Connection, headers: &HeaderMap) -> Client {
+        let reported = if self.is_trusted(connection.peer) { self.reported(connection.peer, headers) } else { None };
+        let direct = reported.is_none();
+        let mut address = reported.unwrap_or(connection.peer);
+        if let Some(pretend) = self.pretend
+            && !address.is_global()
+        {
+            address = Address::new(pretend);
+        }
+        Client {
+            address,
+            http: connection.http.filter(|_| direct),
+            tls_version: None,
+            tls_cipher: None,
+            rtt_ms: connection.rtt_ms.filter(|_| direct),
+            colo: self.colo,
+        }
+    }
+
+    /// The address that a trusted peer reports, or `None` if it reports nothing at all.
+    fn reported(&self, peer: Address, headers: &HeaderMap) -> Option<Address> {
+        let listed = |name, hops: fn(&HeaderValue) -> Vec<Option<IpAddr>>| {
+            headers.contains_key(&name).then(|| {
+                let lines: Vec<_> = headers.get_all(name).iter().map(hops).collect();
+                self.walk(peer, lines.into_iter().flatten().rev())
+            })
+        };
+        match &self.header {
+            AddressHeader::XForwardedFor => listed(X_FORWARDED_FOR, forwarded::x_forwarded_for),
+            AddressHeader::Forwarded => listed(FORWARDED, forwarded::forwarded),
+            AddressHeader::Auto => {
+                let x_forwarded_for = listed(X_FORWARDED_FOR, forwarded::x_forwarded_for);
+                let forwarded = listed(FORWARDED, forwarded::forwarded);
+                match (x_forwarded_for, forwarded) {
+                    (Some(one), Some(other)) if one != other => Some(peer),
+                    (one, other) => one.or(other),
+                }
+            }
+            AddressHeader::Single(name) => {
+                let mut lines = headers.get_all(name).iter();
+                let only = lines.next()?;
+                let only = if lines.next().is_none() { only.to_str().ok() } else { None };
+                Some(only.and_then(|text| forwarded::address(text.trim())).map_or(peer, Address::new))
+            }
+        }
+    }
+
+    /// From the right, hop by hop, as long as the last address is a trusted proxy that can vouch for the next.
+    /// Rubbish ends the walk at the last address that is certain.
+    fn walk(&self, peer: Address, hops_from_the_right: impl Iterator<Item = Option<IpAddr>>) -> Address {
+        let mut certain = peer;
+        for hop in hops_from_the_right {
+            match hop {
+                Some(ip) if self.is_trusted(certain) => certain = Address::new(ip),
+                _ => break,
+            }
+        }
+        certain
+    }
+
+    fn is_trusted(&self, address: Address) -> bool {
+        self.proxies.iter().any(|network| network.contains(&address.ip()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn trust(header: &str) -> Trust {
+        Trust {
+            proxies: ["127.0.0.0/8", "::1/128", "10.0.0.0/8"].map(|net| net.parse().unwrap()).to_vec(),
+            header: header.parse().unwrap(),
+            pretend: None,
+            colo: Some("AMS".parse().unwrap()),
+        }
+    }
+
+    fn client(trust: &Trust, peer: &str, headers: &[(&str, &str)]) -> Client {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(HeaderName::from_str(name).unwrap(), HeaderValue::from_str(value).unwrap());
+        }
+        let peer = Address::new(peer.parse().unwrap());
+        trust.client(&Connection { peer, http: Some(HttpVersion::Http11), rtt_ms: Some(3) }, &map)
+    }
+
+    #[track_caller]
+    fn check(header: &str, peer: &str, headers: &[(&str, &str)], expected: &str) {
+        let client = client(&trust(header), peer, headers);
+        assert_eq!(client.address.ip(), expected.parse::<IpAddr>().unwrap());
+    }
+
+    #[test]
+    fn without_headers_the_peer_is_the_caller() {
+        check("auto", "198.51.100.1", &[], "198.51.100.1");
+        check("auto", "127.0.0.1", &[], "127.0.0.1");
+        check("auto", "::ffff:198.51.100.1", &[], "198.51.100.1");
+    }
+
+    #[test]
+    fn headers_of_a_peer_that_is_not_trusted_are_ignored() {
+        for name in ["x-forwarded-for", "x-real-ip"] {
+            check("auto", "198.51.100.1", &[(name, "203.0.113.1")], "198.51.100.1");
+            check("x-real-ip", "198.51.100.1", &[(name, "203.0.113.1")], "198.51.100.1");
+        }
+        check("auto", "198.51.100.1", &[("forwarded", "for=203.0.113.1")], "198.51.100.1");
+    }
+
+    #[test]
+    fn the_walk_goes_from_the_right_to_the_first_address_that_is_not_trusted() {
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "203.0.113.1")], "203.0.113.1");
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6, 203.0.113.1")], "203.0.113.1");
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6, 203.0.113.1, 10.1.1.1")], "203.0.113.1");
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "10.2.2.2, 10.1.1.1")], "10.2.2.2");
+        check("auto", "::1", &[("forwarded", "for=6.6.6.6, for=\"[2001:db8::9]\";by=10.0.0.1")], "2001:db8::9");
+    }
+
+    #[test]
+    fn several_lines_are_one_list() {
+        let lines = [("x-forwarded-for", "6.6.6.6, 203.0.113.1"), ("x-forwarded-for", "10.1.1.1")];
+        check("auto", "127.0.0.1", &lines, "203.0.113.1");
+        let lines = [("forwarded", "for=6.6.6.6"), ("forwarded", "for=203.0.113.1")];
+        check("auto", "127.0.0.1", &lines, "203.0.113.1");
+    }
+
+    #[test]
+    fn mapped_addresses_are_compared_unwrapped() {
+        check("auto", "::ffff:127.0.0.1", &[("x-forwarded-for", "::ffff:203.0.113.1")], "203.0.113.1");
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "203.0.113.1, ::ffff:10.9.9.9")], "203.0.113.1");
+    }
+
+    #[test]
+    fn rubbish_falls_back_to_the_last_address_that_is_certain() {
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "nonsense")], "127.0.0.1");
+        check("auto", "127.0.0.1", &[("x-forwarded-for", "203.0.113.1, nonsense, 10.1.1.1")], "10.1.1.1");
+        check("auto", "127.0.0.1", &[("forwarded", "for=203.0.113.1, for=_hidden")], "127.0.0.1");
+        check("auto", "127.0.0.1", &[("forwarded", "for=203.0.113.1, for=\"10.1.1.1")], "127.0.0.1");
+        let broken = [("forwarded", "for=203.0.113.1;by=\""), ("forwarded", "for=10.1.1.1")];
+        check("auto", "127.0.0.1", &broken, "10.1.1.1");
+    }
+
+    #[test]
+    fn two_headers_that_disagree_are_both_doubted() {
+        let agreeing = [("x-forwarded-for", "203.0.113.1"), ("forwarded", "for=203.0.113.1")];
+        check("auto", "127.0.0.1", &agreeing, "203.0.113.1");
+        let disagreeing = [("x-forwarded-for", "203.0.113.1"), ("forwarded", "for=6.6.6.6")];
+        check("auto", "127.0.0.1", &disagreeing, "127.0.0.1");
+        check("x-forwarded-for", "127.0.0.1", &disagreeing, "203.0.113.1");
+        check("forwarded", "127.0.0.1", &disagreeing, "6.6.6.6");
+    }
+
+    #[test]
+    fn one_configured_header_holds_one_address() {
+        check("cf-connecting-ip", "127.0.0.1", &[("CF-Connecting-IP", " 203.0.113.1 ")], "203.0.113.1");
+        check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1"), ("x-forwarded-for", "6.6.6.6")], "203.0.113.1");
+        check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1"), ("x-real-ip", "6.6.6.6")], "127.0.0.1");
+        check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1, 6.6.6.6")], "127.0.0.1");
+        check("x-real-ip", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6")], "127.0.0.1");
+    }
+
+    #[test]
+    fn a_pretended_address_replaces_one_that_is_not_global() {
+        let trust = Trust { pretend: Some("8.8.8.8".parse().unwrap()), ..trust("auto") };
+        let pretended: IpAddr = "8.8.8.8".parse().unwrap();
+        assert_eq!(client(&trust, "127.0.0.1", &[]).address.ip(), pretended);
+        assert_eq!(client(&trust, "127.0.0.1", &[("x-forwarded-for", "10.0.0.9")]).address.ip(), pretended);
+        let certain: IpAddr = "1.1.1.1".parse().unwrap();
+        assert_eq!(client(&trust, "127.0.0.1", &[("x-forwarded-for", "1.1.1.1")]).address.ip(), certain);
+    }
+
+    #[test]
+    fn the_connection_of_a_proxy_says_nothing_about_the_caller() {
+        let direct = client(&trust("auto"), "127.0.0.1", &[]);
+        assert_eq!((direct.http, direct.rtt_ms), (Some(HttpVersion::Http11), Some(3)));
+        let untrusted = client(&trust("auto"), "198.51.100.1", &[("x-forwarded-for", "1.1.1.1")]);
+        assert_eq!((untrusted.http, untrusted.rtt_ms), (Some(HttpVersion::Http11), Some(3)));
+        for value in ["1.1.1.1", "rubbish"] {
+            let proxied = client(&trust("auto"), "127.0.0.1", &[("x-forwarded-for", value)]);
+            assert_eq!((proxied.http, proxied.rtt_ms), (None, None));
+            assert_eq!(proxied.colo.unwrap().as_str(), "AMS");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_caller_sends_the_proxys_word_is_final(
+            forged in prop::collection::vec("[ -~]{0,40}", 0..4), as_one_line: bool,
+        ) {
+            let mut lines: Vec<(&str, String)> = forged.iter().map(|line| ("x-forwarded-for", line.clone())).collect();
+            match lines.last_mut() {
+                Some((_, last)) if as_one_line => last.push_str(", 203.0.113.1"),
+                _ => lines.push(("x-forwarded-for", "203.0.113.1".to_owned())),
+            }
+            let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let found = client(&trust("auto"), "127.0.0.1", &lines).address.ip();
+            prop_assert_eq!(found, "203.0.113.1".parse::<IpAddr>().unwrap());
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Accepting connections, speaking HTTP on them, and letting them go in peace.
+
+use crate::client::{Connection, Trust};
+use crate::clock::Clock;
+use crate::fault::HttpFault;
+use crate::rtt::RttGauge;
+use crate::wire::Wire;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, Version};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use ipse_model::{Address, Client, HttpVersion, Now};
+use std::convert::Infallible;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tower_service::Service;
+
+/// The largest head of a request that is served, in bytes of names and values.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// HTTP/1 reads a whole head into its buffer, the request line included.
+const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
+const MAX_HEADERS: usize = 100;
+/// Beyond [`MAX_HEADER_BYTES`] a request is refused by us, with a body; beyond this the stream is refused bare.
+const HTTP2_HEADER_LIST_BYTES: u32 = 256 * 1024;
+const HTTP2_STREAMS: u32 = 128;
+/// How long a connection may take to bring the head of its next request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// What leaves: a response whose body is in memory.
+pub type Reply = Response<Full<Bytes>>;
+
+pub(crate) type FaultReplies = Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>;
+
+/// One request, with all that is certain about who makes it and when.
+pub struct Visit {
+    /// The caller.
+    pub client: Client,
+    /// The moment by which everything about this request is judged.
+    pub now: Now,
+    /// The head of the request. Nothing that is served takes a body.
+    pub request: Parts,
+}
+
+/// The open doors, and what stands behind them.
+pub struct Edge<S> {
+    /// The doors.
+    pub listeners: Vec<TcpListener>,
+    /// Whom to believe.
+    pub trust: Trust,
+    /// Where moments come from.
+    pub clock: Clock,
+    /// How many connections may be open at once; more wait in the kernel's queue.
+    pub max_connections: usize,
+    /// How long open connections may take to finish once we stop.
+    pub drain: Duration,
+    /// Who answers.
+    pub service: S,
+    /// What is said where the service cannot be asked.
+    pub faults: Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>,
+}
+
+impl<S> Edge<S>
+where
+    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Self { listeners, trust, clock, max_connections, drain, service, faults } = self;
+        let house = Arc::new(House { trust, clock, service, faults, http: http_builder() });
+        let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
+        let connections = Arc::new(Semaphore::new(capacity as usize));
+        let (stopping, stopped) = watch::channel(false);
+        let doors: Vec<_> = listeners
+            .into_iter()
+            .map(|listener| {
+                tokio::spawn(accept(listener, Arc::clone(&house), Arc::clone(&connections), stopped.clone()))
+            })
+            .collect();
+        stop.await;
+        let _ = stopping.send(true);
+        for door in doors {
+            let _ = door.await;
+        }
+        // Every open connection holds a permit.
+        let all_closed = connections.acquire_many(capacity);
+        if tokio::time::timeout(drain, all_closed).await.is_err() {
+            let left = capacity as usize - connections.available_permits();
+            tracing::warn!(connections.left = left, "stopped with connections still open: they took too long");
+        }
+    }
+}
+
+/// What every connection shares.
+struct House<S> {
+    trust: Trust,
+    clock: Clock,
+    service: S,
+    faults: FaultReplies,
+    http: auto::Builder<TokioExecutor>,
+}
+
+fn http_builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        // Without a timer hyper's deadline does nothing.
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
+        .max_concurrent_streams(HTTP2_STREAMS)
+        .keep_alive_interval(PING_INTERVAL);
+    builder
+}
+
+async fn accept<S>(
+    listener: TcpListener,
+    house: Arc<House<S>>,
+    connections: Arc<Semaphore>,
+    mut stopped: watch::Receiver<bool>,
+) where
+    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    const FIRST_PAUSE: Duration = Duration::from_millis(10);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            accepted = async {
+                // The semaphore is never closed.
+                let permit = Arc::clone(&connections).acquire_owned().await.ok();
+                (listener.accept().await, permit)
+            } => accepted,
+        };
+        let (Ok((stream, _)), permit) = accepted else {
+            // A connection that broke before we took it is nobody's fault; a lack of descriptors passes.
+            if let Err(error) = accepted.0
+                && !is_of_the_connection(&error)
+            {
+                tracing::warn!(error = %error, "cannot accept connections, trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            continue;
+        };
+        pause = FIRST_PAUSE;
+        let (house, stopped) = (Arc::clone(&house), stopped.clone());
+        tokio::spawn(async move {
+            connection(stream, house, stopped).await;
+            drop(permit);
+        });
+    }
+}
+
+fn is_of_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+async fn connection<S>(stream: TcpStream, house: Arc<House<S>>, mut stopped: watch::Receiver<bool>)
+where
+    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let Ok(peer) = stream.peer_addr() else { return };
+    let peer = Address::new(peer.ip());
+    let _ = stream.set_nodelay(true);
+    // Hyper's deadline begins with the first byte.
+    if !matches!(tokio::time::timeout(HEADER_TIMEOUT, stream.readable()).await, Ok(Ok(()))) {
+        return;
+    }
+    let rtt = RttGauge::new();
+    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
+    let requests = {
+        let house = Arc::clone(&house);
+        service_fn(move |request: Request<Incoming>| answer(Arc::clone(&house), peer, rtt.clone(), request))
+    };
+    let connection = house.http.serve_connection(TokioIo::new(wire), requests);
+    let mut connection = std::pin::pin!(connection);
+    // How a connection ends is the peer's business: nothing about it is worth a line in a log.
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => return,
+        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+async fn answer<S>(
+    house: Arc<House<S>>,
+    peer: Address,
+    rtt: RttGauge,
+    request: Request<Incoming>,
+) -> Result<Reply, Infallible>
+where
+    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let (request, _body) = request.into_parts();
+    if header_bytes(&request.headers) > MAX_HEADER_BYTES {
+        return Ok((house.faults)(HttpFault::HeaderTooLarge));
+    }
+    let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
+    let client = house.trust.client(&connection, &request.headers);
+    let visit = Visit { client, now: house.clock.now(), request };
+    let mut service = house.service.clone();
+    let answer = AssertUnwindSafe(async move { service.call(visit).await }).catch_unwind().await;
+    match answer {
+        Ok(reply) => reply,
+        Err(_) => Ok((house.faults)(HttpFault::Panicked)),
+    }
+}
+
+fn header_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
+}
+
+fn http_version(version: Version) -> Option<HttpVersion> {
+    match version {
+        Version::HTTP_10 => Some(HttpVersion::Http10),
+        Version::HTTP_11 => Some(HttpVersion::Http11),
+        Version::HTTP_2 => Some(HttpVersion::Http2),
+        _ => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! One TCP connection as hyper sees it, with two additions: it reads the round-trip time whenever bytes arrive,
+//! and it speaks for hyper where hyper answers on its own.
+//!
+//! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
+//! ours carries `x-content-type-options`, so a head of HTTP/1 without it is hyper's own, and is replaced by the
+//! answer that is given for that fault.
+
+use crate::fault::HttpFault;
+use crate::rtt::RttGauge;
+use crate::serve::{FaultReplies, Reply};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+pub(crate) struct Wire {
+    stream: TcpStream,
+    rtt: RttGauge,
+    faults: FaultReplies,
+    /// Bytes that replace what hyper wrote and that the socket has not taken yet.
+    pending: Bytes,
+}
+
+impl Wire {
+    pub(crate) fn new(stream: TcpStream, rtt: RttGauge, faults: FaultReplies) -> Self {
+        Self { stream, rtt, faults, pending: Bytes::new() }
+    }
+
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.pending.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.pending))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.pending = self.pending.slice(written..);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.rtt.sample(&self.stream);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_pending(cx))?;
+        if let Some(own) = hypers_own_answer(bytes) {
+            let mut replaced = bytes[..own.begins_at].to_vec();
+            replaced.extend_from_slice(&http1_bytes((self.faults)(own.fault), own.date));
+            self.pending = replaced.into();
+            // The socket may take a part now; the rest goes out with the flush that hyper asks for next.
+            return match self.poll_pending(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+                _ => Poll::Ready(Ok(bytes.len())),
+            };
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    // One buffer at a time, so that a head is never seen in pieces.
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let first = buffers.iter().find(|buffer| !buffer.is_empty()).map_or(&[][..], |buffer| buffer);
+        self.poll_write(cx, first)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        false
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(cx))?;
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_pending(cx))?;
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// An answer that hyper made by itself, at the end of what it writes.
+struct HypersOwn<'a> {
+    begins_at: usize,
+    fault: HttpFault,
+    /// The value of its `date` header.
+    date: Option<&'a [u8]>,
+}
+
+fn hypers_own_answer(bytes: &[u8]) -> Option<HypersOwn<'_>> {
+    /// Hyper's own head is a status line, `connection`, `content-length` and `date`.
+    const LONGEST: usize = 256;
+    if !bytes.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let tail = &bytes[bytes.len().saturating_sub(LONGEST)..];
+    let at = (0..tail.len()).rev().find(|at| tail[*at..].starts_with(b"HTTP/1."))?;
+    let head = &tail[at..];
+    let fault = match head.get(8..13)? {
+        b" 400 " => HttpFault::BadRequest,
+        b" 414 " => HttpFault::TargetTooLong,
+        b" 431 " => HttpFault::HeaderTooLarge,
+        _ => return None,
+    };
+    let lines = || head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    if lines().any(|line| line.starts_with(b"x-content-type-options:")) {
+        return None;
+    }
+    let date = lines().find_map(|line| line.strip_prefix(b"date:")).map(<[u8]>::trim_ascii);
+    Some(HypersOwn { begins_at: bytes.len() - head.len(), fault, date })
+}
+
+/// A whole response as bytes of HTTP/1.1, after which the connection closes.
+fn http1_bytes(reply: Reply, date: Option<&[u8]>) -> Vec<u8> {
+    let (head, body) = reply.into_parts();
+    // A body in memory is there at once.
+    let body = futures_util::FutureExt::now_or_never(body.collect()).and_then(Result::ok).unwrap_or_default();
+    let body = body.to_bytes();
+    let reason = head.status.canonical_reason().unwrap_or("Error");
+    let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", head.status.as_str()).into_bytes();
+    let mut field = |name: &str, value: &[u8]| {
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(b": ");
+        bytes.extend_from_slice(value);
+        bytes.extend_from_slice(b"\r\n");
+    };
+    for (name, value) in &head.headers {
+        field(name.as_str(), value.as_bytes());
+    }
+    field("connection", b"close");
+    field("content-length", body.len().to_string().as_bytes());
+    if let Some(date) = date {
+        field("date", date);
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], expected: Option<(usize, HttpFault)>) {
+        assert_eq!(hypers_own_answer(bytes).map(|own| (own.begins_at, own.fault)), expected);
+    }
+
+    #[test]
+    fn hypers_own_answers_are_recognised() {
+        let own = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: Sun, 15 Nov 2026 02:00:00 GMT\r\n\r\n";
+        check(own, Some((0, HttpFault::BadRequest)));
+        check(&[b"{}".as_slice(), own].concat(), Some((2, HttpFault::BadRequest)));
+        check(b"HTTP/1.1 431 x\r\n\r\n", Some((0, HttpFault::HeaderTooLarge)));
+        assert_eq!(hypers_own_answer(own).unwrap().date, Some(b"Sun, 15 Nov 2026 02:00:00 GMT".as_slice()));
+    }
+
+    #[test]
+    fn our_answers_pass_untouched() {
+        check(b"HTTP/1.1 204 No Content\r\n\r\n", None);
+        check(b"HTTP/1.1 400 Bad Request\r\nx-content-type-options: nosniff\r\n\r\n", None);
+        check(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}", None);
+        check(b"\r\n\r\n", None);
+        check(b"", None);
+    }
+}
