@@ -1,1 +1,13 @@
-//! x
+//! The lookup API: from a visit to its reply.
+//!
+//! `lookup.rs` is the pipeline, `reply.rs` the only place that knows status codes and headers.
+
+mod credential;
+mod lookup;
+mod openapi;
+mod reply;
+mod routes;
+
+pub use lookup::Lookup;
+pub use reply::{Links, Replies};
+pub use routes::Api;

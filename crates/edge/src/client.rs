@@ -79,7 +79,8 @@ impl Trust {
     /// The caller of one request. Once a proxy speaks for the caller, the facts of the connection are the proxy's
     /// own and say nothing about the caller.
     pub(crate) fn client(&self, connection: &Connection, headers: &HeaderMap) -> Client {
-        let reported = if self.is_trusted(connection.peer) { self.reported(connection.peer, headers) } else { None };
+        let reported =
+            if self.is_trusted(connection.peer) { self.reported(connection.peer, headers) } else { None };
         let direct = reported.is_none();
         let mut address = reported.unwrap_or(connection.peer);
         if let Some(pretend) = self.pretend
@@ -194,7 +195,12 @@ mod tests {
         check("auto", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6, 203.0.113.1")], "203.0.113.1");
         check("auto", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6, 203.0.113.1, 10.1.1.1")], "203.0.113.1");
         check("auto", "127.0.0.1", &[("x-forwarded-for", "10.2.2.2, 10.1.1.1")], "10.2.2.2");
-        check("auto", "::1", &[("forwarded", "for=6.6.6.6, for=\"[2001:db8::9]\";by=10.0.0.1")], "2001:db8::9");
+        check(
+            "auto",
+            "::1",
+            &[("forwarded", "for=6.6.6.6, for=\"[2001:db8::9]\";by=10.0.0.1")],
+            "2001:db8::9",
+        );
     }
 
     #[test]
@@ -234,8 +240,18 @@ mod tests {
     #[test]
     fn one_configured_header_holds_one_address() {
         check("cf-connecting-ip", "127.0.0.1", &[("CF-Connecting-IP", " 203.0.113.1 ")], "203.0.113.1");
-        check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1"), ("x-forwarded-for", "6.6.6.6")], "203.0.113.1");
-        check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1"), ("x-real-ip", "6.6.6.6")], "127.0.0.1");
+        check(
+            "x-real-ip",
+            "127.0.0.1",
+            &[("x-real-ip", "203.0.113.1"), ("x-forwarded-for", "6.6.6.6")],
+            "203.0.113.1",
+        );
+        check(
+            "x-real-ip",
+            "127.0.0.1",
+            &[("x-real-ip", "203.0.113.1"), ("x-real-ip", "6.6.6.6")],
+            "127.0.0.1",
+        );
         check("x-real-ip", "127.0.0.1", &[("x-real-ip", "203.0.113.1, 6.6.6.6")], "127.0.0.1");
         check("x-real-ip", "127.0.0.1", &[("x-forwarded-for", "6.6.6.6")], "127.0.0.1");
     }

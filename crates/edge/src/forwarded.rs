@@ -99,7 +99,8 @@ fn pair(text: &str) -> Option<(&str, String, &str)> {
     let Some(quoted) = rest.strip_prefix('"') else {
         let end = rest.find([',', ';', ' ', '\t']).unwrap_or(rest.len());
         let (value, after) = rest.split_at(end);
-        let well_formed = !value.is_empty() && value.bytes().all(|byte| is_token(byte) || b":[]".contains(&byte));
+        let well_formed =
+            !value.is_empty() && value.bytes().all(|byte| is_token(byte) || b":[]".contains(&byte));
         return well_formed.then(|| (name, value.to_owned(), after));
     };
     let mut value = String::new();
@@ -121,7 +122,8 @@ mod tests {
 
     #[track_caller]
     fn check_forwarded(line: &str, hops: &[Option<&str>]) {
-        let expected: Vec<Option<IpAddr>> = hops.iter().map(|hop| hop.map(|ip| ip.parse().unwrap())).collect();
+        let expected: Vec<Option<IpAddr>> =
+            hops.iter().map(|hop| hop.map(|ip| ip.parse().unwrap())).collect();
         assert_eq!(forwarded(&HeaderValue::from_str(line).unwrap()), expected, "{line}");
     }
 
@@ -182,8 +184,22 @@ mod tests {
         check_address("192.0.2.1:_x", Some("192.0.2.1"));
         check_address("::ffff:192.0.2.1", Some("::ffff:192.0.2.1"));
         for rubbish in [
-            "", "unknown", "_x", "192.0.2", "192.0.2.1:", "192.0.2.1:x", "192.0.2.1:99999", "[192.0.2.1]", "[2001:db8::1",
-            "2001:db8::1]", "[2001:db8::1]x", "fe80::1%eth0", "[fe80::1%2]:80", "localhost", "01.2.3.4", " 1.2.3.4",
+            "",
+            "unknown",
+            "_x",
+            "192.0.2",
+            "192.0.2.1:",
+            "192.0.2.1:x",
+            "192.0.2.1:99999",
+            "[192.0.2.1]",
+            "[2001:db8::1",
+            "2001:db8::1]",
+            "[2001:db8::1]x",
+            "fe80::1%eth0",
+            "[fe80::1%2]:80",
+            "localhost",
+            "01.2.3.4",
+            " 1.2.3.4",
         ] {
             check_address(rubbish, None);
         }

@@ -16,4 +16,4 @@ pub use client::{AddressHeader, Trust};
 pub use clock::{Clock, ClockHand};
 pub use fault::HttpFault;
 pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
-pub use serve::{Edge, Reply, Visit};
+pub use serve::{Edge, Reply, Visit, whole};

@@ -54,7 +54,9 @@ pub enum BindError {
     #[error("{0} is in use by another program: stop that program, or choose another address with --listen")]
     InUse(SocketAddr),
     /// The port needs a privilege that we do not have.
-    #[error("not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another with --listen")]
+    #[error(
+        "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another with --listen"
+    )]
     NotAllowed(SocketAddr),
     /// Anything else.
     #[error("cannot listen on {0}: {1}")]

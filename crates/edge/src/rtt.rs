@@ -84,8 +84,9 @@ mod tests {
     #[cfg(target_os = "linux")]
     async fn a_connection_on_this_machine_has_a_short_round_trip() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (client, accepted) =
-            tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), async { listener.accept().await });
+        let (client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), async {
+            listener.accept().await
+        });
         let gauge = RttGauge::new();
         assert_eq!(gauge.rtt_ms(), None, "nothing is known before the first reading");
         gauge.sample(&accepted.unwrap().0);

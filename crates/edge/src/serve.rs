@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, Version};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -38,6 +38,15 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// What leaves: a response whose body is in memory.
 pub type Reply = Response<Full<Bytes>>;
+
+/// A reply's head and its bytes.
+#[must_use]
+pub fn whole(reply: Reply) -> (http::response::Parts, Bytes) {
+    let (head, body) = reply.into_parts();
+    // A body in memory is there at once.
+    let body = body.collect().now_or_never().and_then(Result::ok).unwrap_or_default();
+    (head, body.to_bytes())
+}
 
 pub(crate) type FaultReplies = Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>;
 
@@ -96,7 +105,10 @@ where
         let all_closed = connections.acquire_many(capacity);
         if tokio::time::timeout(drain, all_closed).await.is_err() {
             let left = capacity as usize - connections.available_permits();
-            tracing::warn!(connections.left = left, "stopped with connections still open: they took too long");
+            tracing::warn!(
+                connections.left = left,
+                "stopped with connections still open: they took too long"
+            );
         }
     }
 }

@@ -7,9 +7,8 @@
 
 use crate::fault::HttpFault;
 use crate::rtt::RttGauge;
-use crate::serve::{FaultReplies, Reply};
+use crate::serve::{FaultReplies, Reply, whole};
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -42,7 +41,11 @@ impl Wire {
 }
 
 impl AsyncRead for Wire {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         self.rtt.sample(&self.stream);
         Poll::Ready(Ok(()))
@@ -123,10 +126,7 @@ fn hypers_own_answer(bytes: &[u8]) -> Option<HypersOwn<'_>> {
 
 /// A whole response as bytes of HTTP/1.1, after which the connection closes.
 fn http1_bytes(reply: Reply, date: Option<&[u8]>) -> Vec<u8> {
-    let (head, body) = reply.into_parts();
-    // A body in memory is there at once.
-    let body = futures_util::FutureExt::now_or_never(body.collect()).and_then(Result::ok).unwrap_or_default();
-    let body = body.to_bytes();
+    let (head, body) = whole(reply);
     let reason = head.status.canonical_reason().unwrap_or("Error");
     let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", head.status.as_str()).into_bytes();
     let mut field = |name: &str, value: &[u8]| {
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn hypers_own_answers_are_recognised() {
-        let own = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: Sun, 15 Nov 2026 02:00:00 GMT\r\n\r\n";
+        let own =
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ndate: Sun, 15 Nov 2026 02:00:00 GMT\r\n\r\n";
         check(own, Some((0, HttpFault::BadRequest)));
         check(&[b"{}".as_slice(), own].concat(), Some((2, HttpFault::BadRequest)));
         check(b"HTTP/1.1 431 x\r\n\r\n", Some((0, HttpFault::HeaderTooLarge)));

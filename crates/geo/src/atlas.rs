@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn entries_that_overlap_are_refused() {
-        let overlap = Atlas::from_entries([entry("1.0.0.0", "1.0.0.9", "a"), entry("1.0.0.9", "1.0.0.9", "b")]);
+        let overlap =
+            Atlas::from_entries([entry("1.0.0.0", "1.0.0.9", "a"), entry("1.0.0.9", "1.0.0.9", "b")]);
         assert_eq!(overlap.unwrap_err().first, "1.0.0.9".parse::<IpAddr>().unwrap());
         assert!(Atlas::from_entries([entry("1.0.0.9", "1.0.0.0", "backwards")]).is_err());
         assert!(Atlas::from_entries([entry("1.0.0.9", "2a00::", "mixed")]).is_err());

@@ -34,9 +34,11 @@ impl<'a> Answer<'a> {
         let address = AddressFields::of(client);
         match scope {
             Scope::Ip => Self::Ip(IpAnswer { status: Success::Success, address }),
-            Scope::Geo => {
-                Self::Geo(GeoAnswer { status: Success::Success, address, geo: GeoFields::of(now, place, network) })
-            }
+            Scope::Geo => Self::Geo(GeoAnswer {
+                status: Success::Success,
+                address,
+                geo: GeoFields::of(now, place, network),
+            }),
             Scope::Full => Self::Full(FullAnswer {
                 status: Success::Success,
                 address,
@@ -48,7 +50,12 @@ impl<'a> Answer<'a> {
 
     /// The demo's fixed set of fields.
     #[must_use]
-    pub fn for_demo(client: &'a Client, now: Now, place: Option<&'a Place>, network: Option<&'a Network>) -> Self {
+    pub fn for_demo(
+        client: &'a Client,
+        now: Now,
+        place: Option<&'a Place>,
+        network: Option<&'a Network>,
+    ) -> Self {
         Self::Demo(DemoAnswer {
             status: Success::Success,
             address: AddressFields::of(client),
@@ -199,7 +206,8 @@ impl<'a> GeoFields<'a> {
             postal_code: text(|place| &place.postal_code),
             asn: network.map(|network| network.asn),
             org: network.and_then(|network| network.org.as_deref()),
-            r#as: network.and_then(|network| network.org.as_ref().map(|org| format!("AS{} {org}", network.asn))),
+            r#as: network
+                .and_then(|network| network.org.as_ref().map(|org| format!("AS{} {org}", network.asn))),
             is_eu: place.and_then(|place| place.is_eu),
             currency: text(|place| &place.currency),
         }
@@ -348,7 +356,8 @@ mod tests {
     fn an_organisation_that_is_unknown_leaves_as_null() {
         let network = Network { org: None, ..network() };
         let client = client("192.0.2.7");
-        let json = serde_json::to_value(Answer::for_scope(Scope::Geo, &client, NOON, None, Some(&network))).unwrap();
+        let json =
+            serde_json::to_value(Answer::for_scope(Scope::Geo, &client, NOON, None, Some(&network))).unwrap();
         assert_eq!((&json["asn"], &json["org"], &json["as"]), (&3303.into(), &().into(), &().into()));
     }
 }

@@ -77,8 +77,8 @@ impl FromStr for KeyText {
     fn from_str(text: &str) -> Result<Self, NotAKey> {
         let bytes: [u8; LENGTH] = text.as_bytes().try_into().map_err(|_| NotAKey)?;
         let (checked, check) = bytes.split_at(CHECKED_LENGTH);
-        let well_formed =
-            checked.starts_with(PREFIX.as_bytes()) && checked[PREFIX.len()..].iter().all(u8::is_ascii_alphanumeric);
+        let well_formed = checked.starts_with(PREFIX.as_bytes())
+            && checked[PREFIX.len()..].iter().all(u8::is_ascii_alphanumeric);
         if well_formed && check == check_characters(checked) { Ok(Self(bytes)) } else { Err(NotAKey) }
     }
 }

@@ -15,13 +15,14 @@ mod time;
 
 pub use address::Address;
 pub use answer::{
-    AddressFields, Answer, ConnectionFields, DemoAnswer, FullAnswer, GeoAnswer, GeoFields, IpAnswer,
-    Success, TransportFields,
+    AddressFields, Answer, ConnectionFields, DemoAnswer, FullAnswer, GeoAnswer, GeoFields, IpAnswer, Success,
+    TransportFields,
 };
 pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
 pub use limits::{
-    BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT, Meter, Window,
+    BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT,
+    Meter, Window,
 };
 pub use place::{Network, Place, UnknownZone, Zone};
 pub use refusal::Refusal;

@@ -84,6 +84,14 @@ impl Meter {
         }
     }
 
+    /// Undoes one charge that could not be made durable.
+    pub fn take_back(&mut self, used_before: u32, was_in_window: bool) {
+        self.used = used_before;
+        if was_in_window {
+            self.window.times.pop_back();
+        }
+    }
+
     /// Charges one request of a key. Burst comes first; every request of an active key is charged to its day
     /// until the day is full, and one that finds the day full still counts towards the burst limit.
     pub fn charge_key(&mut self, now: Now, daily_limit: u32) -> Charge {
@@ -99,8 +107,11 @@ impl Meter {
         if granted {
             self.used += 1;
         }
-        let allowance =
-            DayAllowance { limit: daily_limit, remaining: daily_limit.saturating_sub(self.used), day: self.day };
+        let allowance = DayAllowance {
+            limit: daily_limit,
+            remaining: daily_limit.saturating_sub(self.used),
+            day: self.day,
+        };
         if granted { Charge::Granted(allowance) } else { Charge::DayUsedUp(allowance) }
     }
 }
@@ -124,11 +135,6 @@ impl Window {
         }
         self.times.push_back(moment);
         true
-    }
-
-    /// Takes the last recorded request back, because it could not be made durable.
-    pub fn take_back(&mut self) {
-        self.times.pop_back();
     }
 
     /// Starts a fresh minute.

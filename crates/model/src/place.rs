@@ -108,6 +108,9 @@ mod tests {
 
     #[test]
     fn an_unknown_zone_is_named() {
-        assert_eq!(Zone::named("Mars/Olympus").unwrap_err().to_string(), "\"Mars/Olympus\" is no IANA time zone");
+        assert_eq!(
+            Zone::named("Mars/Olympus").unwrap_err().to_string(),
+            "\"Mars/Olympus\" is no IANA time zone"
+        );
     }
 }

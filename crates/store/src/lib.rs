@@ -1,1 +1,19 @@
-//! x
+//! What must be remembered: accounts and keys ([`Records`]), and how much was used ([`Counters`]).
+//!
+//! The only crate that touches the database and the journal's files. No caller's address ever gets here.
+
+mod boot;
+mod counters;
+mod error;
+mod folder;
+mod keytable;
+mod ledger;
+mod records;
+
+pub use boot::BootId;
+pub use counters::{Counters, KeyCharge, Subject};
+pub use error::Error;
+pub use folder::{DataFolder, FolderLock};
+pub use keytable::KeyTable;
+pub use ledger::{Ledger, used_in_journal};
+pub use records::{Account, Created, Email, KeyRecord, NewKey, NotAnEmail, Records, UsageRow};

@@ -1,0 +1,65 @@
+//! Which address is answered by what.
+
+use crate::lookup::{Lookup, Outcome};
+use crate::openapi;
+use crate::reply::{Links, Replies};
+use bytes::Bytes;
+use http::Method;
+use ipse_edge::{Reply, Visit};
+use ipse_store::{Counters, Error};
+
+const LOOKUP: &str = "/api/v1/ip";
+const DEMO: &str = "/api/v1/ip/demo";
+const OPENAPI: &str = "/openapi.json";
+
+/// Everything under `/api`, and the description of it.
+pub struct Api<C> {
+    lookup: Lookup<C>,
+    replies: Replies,
+    openapi: Bytes,
+}
+
+impl<C: Counters> Api<C> {
+    /// An API whose own address is `base_url`.
+    #[must_use]
+    pub fn new(lookup: Lookup<C>, base_url: &str, links: Links) -> Self {
+        let replies = Replies::new(links);
+        let openapi = openapi::document(base_url, &replies).into();
+        Self { lookup, replies, openapi }
+    }
+
+    /// Whether an address belongs to the API.
+    #[must_use]
+    pub fn owns(path: &str) -> bool {
+        path == OPENAPI || path == "/api" || path.starts_with("/api/")
+    }
+
+    /// The reply to a visit of an address that the API owns.
+    pub async fn answer(&self, visit: &Visit) -> Reply {
+        let method = &visit.request.method;
+        match visit.request.uri.path() {
+            path @ (LOOKUP | DEMO) => match *method {
+                // HEAD is GET without the body, which the HTTP layer leaves out.
+                Method::GET | Method::HEAD if path == LOOKUP => self.reply(self.lookup.keyed(visit).await),
+                Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
+                Method::OPTIONS => Replies::preflight(),
+                _ => self.replies.method_not_allowed("GET, HEAD, OPTIONS"),
+            },
+            OPENAPI => match *method {
+                Method::GET | Method::HEAD => Replies::document(self.openapi.clone()),
+                _ => self.replies.method_not_allowed("GET, HEAD"),
+            },
+            _ => self.replies.not_found(),
+        }
+    }
+
+    fn reply(&self, outcome: Result<Outcome, Error>) -> Reply {
+        match outcome {
+            Ok(outcome) => self.replies.outcome(outcome),
+            Err(error) => {
+                tracing::error!(error = %error, error.transient = error.transient(), "a request could not be charged");
+                self.replies.internal_error()
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What can break in storage, in words for the operator.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A failure of storage. It is never the caller's fault.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The folder is not there, or is no folder, or cannot be written.
+    #[error("the data folder {path} cannot be used: {source}", path = path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Nothing was ever stored there.
+    #[error("there is no data at {path} yet: start `ipse` or create a key first, or name another folder with --data-dir", path = .0.display())]
+    NoData(PathBuf),
+    /// Another server works on the folder.
+    #[error("the data folder {path} is in use by another ipse server{holder}; stop it, or choose another folder with --data-dir", path = path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// " (process 123)" where it is known.
+        holder: String,
+    },
+    /// A file is not what we wrote.
+    #[error("{path} is damaged ({what}); nothing was changed: restore it from a backup, or move it away to start anew", path = path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The file was written by a later version of the program.
+    #[error("{path} was written by a newer version of ipse (schema {found}, this program knows {known}); upgrade the program", path = path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: i64,
+        /// The newest version this program knows.
+        known: i64,
+    },
+    /// No space is left.
+    #[error("the disk that holds {path} is full; free some space and try again: what was stored is untouched", path = .0.display())]
+    DiskFull(PathBuf),
+    /// Reading or writing a file failed.
+    #[error("cannot read or write {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The database did not do what it was asked.
+    #[error("the database failed: {0}")]
+    Database(#[source] Arc<sqlx::Error>),
+    /// The journal's writer gave up; the next write begins a new segment.
+    #[error("the journal cannot be written at the moment")]
+    JournalBroken,
+    /// The system gave no random bytes.
+    #[error("the system gave no random bytes: {0}")]
+    Random(getrandom::Error),
+}
+
+impl Error {
+    /// Whether the same request may succeed later without anybody doing anything.
+    #[must_use]
+    pub fn transient(&self) -> bool {
+        match self {
+            Self::DiskFull(_)
+            | Self::JournalBroken
+            | Self::Database(_)
+            | Self::File { .. }
+            | Self::Random(_) => true,
+            Self::Folder { .. }
+            | Self::NoData(_)
+            | Self::InUse { .. }
+            | Self::Damaged { .. }
+            | Self::TooNew { .. } => false,
+        }
+    }
+
+    pub(crate) fn file(path: &Path, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull(path.to_owned()),
+            _ => Self::File { path: path.to_owned(), source: Arc::new(source) },
+        }
+    }
+
+    /// Names what SQLite means by its codes.
+    pub(crate) fn database(path: &Path, source: sqlx::Error) -> Self {
+        const FULL: &str = "13";
+        const CORRUPT: &str = "11";
+        const NOT_A_DATABASE: &str = "26";
+        let code = source.as_database_error().and_then(|error| error.code().map(|code| code.into_owned()));
+        match code.as_deref() {
+            Some(FULL) => Self::DiskFull(path.to_owned()),
+            Some(NOT_A_DATABASE) => {
+                Self::Damaged { path: path.to_owned(), what: "it is no SQLite database".into() }
+            }
+            Some(CORRUPT) => {
+                Self::Damaged { path: path.to_owned(), what: "its pages do not fit together".into() }
+            }
+            _ => Self::Database(Arc::new(source)),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The data folder: what lies in it, and who may work on it.
+
+use crate::Error;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder that holds, or will hold, one installation's data.
+#[derive(Clone, Debug)]
+pub struct DataFolder(PathBuf);
+
+impl DataFolder {
+    /// Makes the folder if it is not there. Only its owner may look into it.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let failed = |source: io::Error| match Error::file(path, source) {
+            Error::File { path, source } => Error::Folder { path, source },
+            other => other,
+        };
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path).map_err(failed)?;
+        let folder = Self(path.to_owned());
+        fs::create_dir_all(folder.journal()).map_err(failed)?;
+        Ok(folder)
+    }
+
+    /// A folder in which something was stored before.
+    pub fn existing(path: &Path) -> Result<Self, Error> {
+        let folder = Self(path.to_owned());
+        if folder.database().is_file() { Ok(folder) } else { Err(Error::NoData(path.to_owned())) }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Claims the folder for one server until the lock is dropped, however the process ends.
+    pub fn lock(&self) -> Result<FolderLock, Error> {
+        let path = self.0.join("lock");
+        let failed = |source| Error::file(&path, source);
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                let _ = file.read_to_string(&mut pid);
+                let holder = match pid.trim() {
+                    "" => String::new(),
+                    pid => format!(" (process {pid})"),
+                };
+                return Err(Error::InUse { path: self.0.clone(), holder });
+            }
+            Err(TryLockError::Error(source)) => {
+                return Err(Error::Folder { path: self.0.clone(), source: Arc::new(source) });
+            }
+        }
+        // The number only serves the message above: a full disk must not matter here.
+        let _ = file.set_len(0);
+        let _ = file.rewind();
+        let _ = write!(file, "{}", std::process::id());
+        Ok(FolderLock { _file: file })
+    }
+
+    /// The database's file.
+    #[must_use]
+    pub fn database(&self) -> PathBuf {
+        self.0.join("ipse.db")
+    }
+
+    /// The folder of the journal's segments.
+    #[must_use]
+    pub fn journal(&self) -> PathBuf {
+        self.0.join("journal")
+    }
+}
+
+/// Held by the one server that works on a folder.
+#[derive(Debug)]
+pub struct FolderLock {
+    _file: File,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_server_is_refused_and_told_who_the_first_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(&dir.path().join("a/b")).unwrap();
+        let lock = folder.lock().unwrap();
+        let error = folder.lock().unwrap_err().to_string();
+        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        drop(lock);
+        folder.lock().unwrap();
+    }
+
+    #[test]
+    fn a_file_in_the_folders_place_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "x").unwrap();
+        let error = DataFolder::create(&path).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+
+    #[test]
+    fn an_empty_folder_holds_no_data() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(DataFolder::existing(dir.path()), Err(Error::NoData(_))));
+    }
+}

@@ -1,0 +1,357 @@
+//! The journal: charges appended before their replies leave, in segments of a folder.
+//!
+//! A record holds absolute numbers, so reading one twice, or after it was folded into the database, changes
+//! nothing. The page cache keeps records through the death of the process; what must survive the death of the
+//! machine is synced by `sync.rs`.
+
+use crate::{BootId, Error, Subject};
+use arc_swap::ArcSwap;
+use ipse_model::Day;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const MAGIC: &[u8; 16] = b"ipse journal 01\n";
+const HEADER_BYTES: usize = 40;
+pub(super) const ENTRY_BYTES: usize = 40;
+const IN_WINDOW: u32 = 1;
+const ENTRY_MAGIC: u32 = 0x6970_7300;
+
+/// One charge, with everything that stands after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) subject: Subject,
+    pub(super) day: Day,
+    /// The day's count after this charge.
+    pub(super) used: u32,
+    /// How far the subject may be served before another mark is durable.
+    pub(super) mark: u32,
+    /// The generation of the burst window.
+    pub(super) resumes: u32,
+    /// Whether the request counts in the burst window.
+    pub(super) in_window: bool,
+    /// When it came.
+    pub(super) boot_ms: u64,
+}
+
+impl Entry {
+    fn to_bytes(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = [0; ENTRY_BYTES];
+        let flags = ENTRY_MAGIC | if self.in_window { IN_WINDOW } else { 0 };
+        bytes[4..8].copy_from_slice(&flags.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.subject.number().to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.day.0.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.used.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.mark.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.resumes.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.boot_ms.to_le_bytes());
+        let check = crc32fast::hash(&bytes[4..]);
+        bytes[..4].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
+        let flags = number32(bytes, 4);
+        if flags & !IN_WINDOW != ENTRY_MAGIC || number32(bytes, 0) != crc32fast::hash(&bytes[4..]) {
+            return None;
+        }
+        Some(Self {
+            subject: Subject::from_number(i64::from_le_bytes(eight(bytes, 8))),
+            day: Day(number32(bytes, 16)),
+            used: number32(bytes, 20),
+            mark: number32(bytes, 24),
+            resumes: number32(bytes, 28),
+            in_window: flags & IN_WINDOW != 0,
+            boot_ms: u64::from_le_bytes(eight(bytes, 32)),
+        })
+    }
+}
+
+/// One file of the journal.
+#[derive(Debug)]
+pub(super) struct Segment {
+    file: File,
+    path: PathBuf,
+    number: u64,
+    bytes: AtomicU64,
+    /// Set once a write or a sync failed: what follows in this file cannot be trusted to be durable.
+    broken: AtomicBool,
+}
+
+impl Segment {
+    /// Makes all that was written durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().inspect_err(|_| self.broken.store(true, Ordering::Release))
+    }
+
+    fn create(folder: &Path, number: u64, boot: Option<BootId>) -> Result<Self, Error> {
+        let path = folder.join(format!("{number:010}.log"));
+        let failed = |source| Error::file(&path, source);
+        let mut header = [0; HEADER_BYTES];
+        header[..16].copy_from_slice(MAGIC);
+        header[16..32].copy_from_slice(&boot.map_or([0; 16], BootId::to_bytes));
+        let check = crc32fast::hash(&header[..32]);
+        header[32..36].copy_from_slice(&check.to_le_bytes());
+        // A leftover of the same number can only be one whose making failed before its header was whole.
+        let mut file = File::options().append(true).create(true).open(&path).map_err(failed)?;
+        file.set_len(0).map_err(failed)?;
+        let made = file
+            .write_all(&header)
+            .and_then(|()| file.sync_all())
+            .and_then(|()| File::open(folder)?.sync_all());
+        if let Err(error) = made {
+            let _ = fs::remove_file(&path);
+            return Err(failed(error));
+        }
+        Ok(Self { file, path, number, bytes: AtomicU64::new(0), broken: AtomicBool::new(false) })
+    }
+}
+
+/// The journal as the running ledger uses it.
+#[derive(Debug)]
+pub(super) struct Journal {
+    folder: PathBuf,
+    boot: Option<BootId>,
+    active: ArcSwap<Segment>,
+}
+
+impl Journal {
+    /// Begins a new segment after all that are there.
+    pub(super) fn begin(folder: &Path, boot: Option<BootId>) -> Result<Self, Error> {
+        let number = segments(folder)?.last().map_or(1, |(number, _)| number + 1);
+        let active = ArcSwap::from_pointee(Segment::create(folder, number, boot)?);
+        Ok(Self { folder: folder.to_owned(), boot, active })
+    }
+
+    /// Appends a charge. When this returns, the page cache has it. The segment is returned for syncing.
+    pub(super) fn append(&self, entry: Entry) -> Result<Arc<Segment>, Error> {
+        let segment = self.active.load();
+        if segment.broken.load(Ordering::Acquire) {
+            return Err(Error::JournalBroken);
+        }
+        let bytes = entry.to_bytes();
+        // One write of one record: appends of several threads do not mix.
+        loop {
+            return match (&segment.file).write(&bytes) {
+                Ok(ENTRY_BYTES) => {
+                    segment.bytes.fetch_add(ENTRY_BYTES as u64, Ordering::Relaxed);
+                    Ok(Arc::clone(&segment))
+                }
+                Ok(_) => {
+                    // A torn record: readers find the next whole one, but this one is lost.
+                    segment.broken.store(true, Ordering::Release);
+                    Err(Error::DiskFull(segment.path.clone()))
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    segment.broken.store(true, Ordering::Release);
+                    Err(Error::file(&segment.path, error))
+                }
+            };
+        }
+    }
+
+    /// Whether the active segment must be left: it is broken.
+    pub(super) fn is_broken(&self) -> bool {
+        self.active.load().broken.load(Ordering::Acquire)
+    }
+
+    /// How much the active segment holds.
+    pub(super) fn active_bytes(&self) -> u64 {
+        self.active.load().bytes.load(Ordering::Relaxed)
+    }
+
+    /// Begins a new segment and returns the old one. Threads that are just appending may still hold that.
+    pub(super) fn rotate(&self) -> Result<Arc<Segment>, Error> {
+        let number = self.active.load().number + 1;
+        let next = Segment::create(&self.folder, number, self.boot)?;
+        Ok(self.active.swap(Arc::new(next)))
+    }
+
+    /// Deletes every segment before the active one.
+    pub(super) fn remove_older(&self) -> Result<(), Error> {
+        let active = self.active.load().number;
+        for (number, path) in segments(&self.folder)? {
+            if number < active {
+                fs::remove_file(&path).map_err(|source| Error::file(&path, source))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Deletes a segment whose records are all folded.
+pub(super) fn remove(segment: &Segment) -> Result<(), Error> {
+    fs::remove_file(&segment.path).map_err(|source| Error::file(&segment.path, source))
+}
+
+/// What one segment holds.
+pub(super) struct Contents {
+    /// The boot it was written in.
+    pub(super) boot: Option<BootId>,
+    pub(super) entries: Vec<Entry>,
+}
+
+/// Reads all segments, oldest first. Torn records are passed over: their replies never left.
+pub(super) fn read(folder: &Path) -> Result<Vec<Contents>, Error> {
+    let mut all = Vec::new();
+    for (_, path) in segments(folder)? {
+        let bytes = fs::read(&path).map_err(|source| Error::file(&path, source))?;
+        let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+            // Its making was interrupted: nothing was appended to it.
+            continue;
+        };
+        if &header[..16] != MAGIC || number32(header, 32) != crc32fast::hash(&header[..32]) {
+            // The header is synced before the first record is written, so after a power cut there is none either.
+            if rest.is_empty() || bytes.iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            return Err(Error::Damaged {
+                path,
+                what: "it does not begin like a segment of the journal".into(),
+            });
+        }
+        let boot: [u8; 16] = header[16..32].try_into().unwrap_or_default();
+        let boot = (boot != [0; 16]).then(|| BootId::from_bytes(boot));
+        let mut entries = Vec::with_capacity(rest.len() / ENTRY_BYTES);
+        while rest.len() >= ENTRY_BYTES {
+            let step = match Entry::from_bytes(&rest[..ENTRY_BYTES]) {
+                Some(entry) => {
+                    entries.push(entry);
+                    ENTRY_BYTES
+                }
+                None => 1,
+            };
+            rest = &rest[step..];
+        }
+        all.push(Contents { boot, entries });
+    }
+    Ok(all)
+}
+
+/// The segments of a folder, oldest first.
+fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
+    let failed = |source| Error::file(folder, source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let number =
+            path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
+        if let Some(number) = number.and_then(|number| number.parse().ok()) {
+            found.push((number, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+fn number32(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().rev().fold(0, |number, byte| (number << 8) | u32::from(*byte))
+}
+
+fn eight(bytes: &[u8; ENTRY_BYTES], at: usize) -> [u8; 8] {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    eight
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ipse_model::KeyId;
+    use proptest::prelude::*;
+
+    fn entry(used: u32) -> Entry {
+        Entry {
+            subject: Subject::Key(KeyId(7)),
+            day: Day(20_000),
+            used,
+            mark: 64,
+            resumes: 2,
+            in_window: true,
+            boot_ms: 123_456_789_012,
+        }
+    }
+
+    fn read_one(folder: &Path) -> Vec<Entry> {
+        read(folder).unwrap().into_iter().flat_map(|contents| contents.entries).collect()
+    }
+
+    #[test]
+    fn what_is_appended_is_read_again_over_segments() {
+        let dir = tempfile::tempdir().unwrap();
+        let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
+        let journal = Journal::begin(dir.path(), boot).unwrap();
+        journal.append(entry(1)).unwrap();
+        journal.rotate().unwrap();
+        journal.append(entry(2)).unwrap();
+        assert_eq!(read_one(dir.path()), [entry(1), entry(2)]);
+        assert!(read(dir.path()).unwrap()[0].boot == boot);
+        let next = Journal::begin(dir.path(), None).unwrap();
+        next.append(entry(3)).unwrap();
+        assert_eq!(read_one(dir.path()), [entry(1), entry(2), entry(3)]);
+        next.remove_older().unwrap();
+        assert_eq!(read_one(dir.path()), [entry(3)]);
+    }
+
+    #[test]
+    fn a_torn_record_hides_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(dir.path(), None).unwrap();
+        let segment = journal.append(entry(1)).unwrap();
+        (&segment.file).write_all(&entry(2).to_bytes()[..17]).unwrap();
+        journal.append(entry(3)).unwrap();
+        (&segment.file).write_all(&entry(4).to_bytes()[..39]).unwrap();
+        assert_eq!(read_one(dir.path()), [entry(1), entry(3)]);
+    }
+
+    #[test]
+    fn a_segment_whose_making_was_interrupted_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("0000000001.log"), "").unwrap();
+        fs::write(dir.path().join("0000000002.log"), [0; 4096]).unwrap();
+        fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+        assert_eq!(read_one(dir.path()), []);
+        assert_eq!(Journal::begin(dir.path(), None).unwrap().active.load().number, 3);
+    }
+
+    #[test]
+    fn a_foreign_file_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("0000000001.log"), "x".repeat(100)).unwrap();
+        let error = read(dir.path()).err().unwrap().to_string();
+        assert!(error.contains("0000000001.log is damaged"), "{error}");
+    }
+
+    #[test]
+    fn a_broken_segment_takes_no_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(dir.path(), None).unwrap();
+        journal.active.load().broken.store(true, Ordering::Release);
+        assert!(matches!(journal.append(entry(1)), Err(Error::JournalBroken)));
+        assert!(journal.is_broken());
+        journal.rotate().unwrap();
+        journal.append(entry(1)).unwrap();
+    }
+
+    proptest! {
+        #[test]
+        fn any_entry_survives_its_bytes(
+            number in 0i64.., day: u32, used: u32, mark: u32, resumes: u32, in_window: bool, boot_ms: u64,
+        ) {
+            let subject = Subject::from_number(number);
+            let entry = Entry { subject, day: Day(day), used, mark, resumes, in_window, boot_ms };
+            prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), Some(entry));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(bit in 0..ENTRY_BYTES * 8) {
+            let mut bytes = entry(9).to_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Entry::from_bytes(&bytes), None);
+        }
+    }
+}

@@ -1,0 +1,521 @@
+//! The ledger: exact and durable counters for one machine.
+//!
+//! Each charge is decided in memory under its own subject's lock and appended to the journal before that lock is
+//! let go. Once a second the counts are folded into the database. To be exact after a power cut as well, a
+//! subject is served only up to its *mark*, which is on the disk and stands at most [`MARK_STEP`] ahead of the
+//! count; after a new boot counting goes on from the mark.
+
+mod journal;
+mod recovery;
+mod sync;
+
+pub use recovery::used_in_journal;
+
+use crate::counters::{Counters, KeyCharge, Subject};
+use crate::{BootId, DataFolder, Error, Records, UsageRow};
+use ipse_model::{
+    BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now, Window,
+};
+use journal::{Entry, Journal, Segment};
+use papaya::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
+use sync::Syncer;
+use tokio::sync::{oneshot, watch};
+
+/// How far the durable mark may stand ahead of the count: the most that a power cut can withhold.
+const MARK_STEP: u32 = 64;
+/// With fewer than these left before the mark, the next one is asked for, so that nobody has to wait for it.
+const MARK_RESERVE: u32 = 32;
+/// A segment is left when it is this old or this large.
+const SEGMENT_MS: u64 = 20_000;
+const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The local engine of [`Counters`].
+pub struct Ledger {
+    records: Records,
+    cells: HashMap<Subject, Arc<Cell>>,
+    demo: Arc<Cell>,
+    journal: Journal,
+    syncer: Syncer,
+    /// Cells that changed since the last fold.
+    changed: mpsc::Sender<Arc<Cell>>,
+    /// What only the fold touches.
+    folding: tokio::sync::Mutex<Folding>,
+}
+
+struct Folding {
+    changed: mpsc::Receiver<Arc<Cell>>,
+    /// Cells whose burst window may hold memory.
+    with_window: Vec<Weak<Cell>>,
+    /// Segments that are no longer appended to, with the moment they were left.
+    left: Vec<(Arc<Segment>, u64)>,
+    segment_since: Option<u64>,
+    /// Whether the last fold failed, so that a lasting failure is told once.
+    failing: bool,
+}
+
+/// The counters of one subject.
+#[derive(Debug)]
+struct Cell {
+    subject: Subject,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    meter: Meter,
+    /// The generation of the burst window.
+    resumes: u32,
+    phase: Phase,
+    mark: Mark,
+    /// Whether the cell waits in the queue of the next fold.
+    changed: bool,
+    /// Days that ended since the last fold.
+    ended: Vec<(Day, u32)>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Open,
+    /// The pause is being written; all who come meanwhile wait for it.
+    Pausing(watch::Receiver<Option<Result<(), Error>>>),
+    /// Paused while the window was of this generation.
+    Paused(u32),
+}
+
+/// How far the subject may be served today.
+#[derive(Debug, Default)]
+struct Mark {
+    /// On the disk.
+    durable: u32,
+    /// In the journal, and asked to be made durable.
+    written: u32,
+    /// Where `written` stands, until it is durable.
+    segment: Option<Arc<Segment>>,
+}
+
+/// What a decision under the lock still has to wait for.
+enum Then {
+    Answer,
+    /// Until the mark covers it.
+    Durable(oneshot::Receiver<Result<(), Error>>),
+}
+
+impl Ledger {
+    /// Recovers the counts of `folder` and goes on from them. Only one ledger may work on a folder: the caller holds
+    /// its lock.
+    pub async fn open(
+        folder: &DataFolder,
+        records: &Records,
+        boot: Option<BootId>,
+        now: Now,
+    ) -> Result<Arc<Self>, Error> {
+        let journal_folder = folder.journal();
+        let recovered = recovery::read(&journal_folder, boot)?;
+        let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
+        records.recover(&recovered.rows(), &boot_name, now.day()).await?;
+        let journal = Journal::begin(&journal_folder, boot)?;
+        let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
+
+        let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
+        for row in records.usage(now.day()).await? {
+            let meter = Meter::new(row.day, row.used, Window::default());
+            let mark =
+                Mark { durable: row.mark.max(row.used), written: row.mark.max(row.used), segment: None };
+            cells.pin().insert(row.subject, Cell::new(row.subject, meter, 0, mark));
+        }
+        let mut with_window = Vec::new();
+        for (subject, (resumes, times)) in recovered.windows() {
+            let cell =
+                Arc::clone(cells.pin().get_or_insert_with(subject, || Cell::fresh(subject, now.day())));
+            let mut state = cell.lock();
+            state.resumes = resumes;
+            for time in times {
+                state.meter.window_mut().admit(time);
+            }
+            drop(state);
+            with_window.push(Arc::downgrade(&cell));
+        }
+        let demo = Arc::clone(
+            cells.pin().get_or_insert_with(Subject::Demo, || Cell::fresh(Subject::Demo, now.day())),
+        );
+        let (changed, receiver) = mpsc::channel();
+        let folding =
+            Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None, failing: false };
+        let ledger =
+            Self { records: records.clone(), cells, demo, journal, syncer, changed, folding: folding.into() };
+        ledger.rewrite_windows(now)?;
+        Ok(Arc::new(ledger))
+    }
+
+    /// Folds what changed into the database and lets go of memory and files that are no longer needed. To be called
+    /// about once a second.
+    pub async fn fold(self: &Arc<Self>, now: Now) -> Result<(), Error> {
+        let mut folding = self.folding.lock().await;
+        // Nobody appends to these any more, so the counts that are read below include all their records.
+        let complete: Vec<bool> =
+            folding.left.iter().map(|(segment, _)| Arc::strong_count(segment) == 1).collect();
+        let cells: Vec<Arc<Cell>> = folding.changed.try_iter().collect();
+        let mut rows = Vec::with_capacity(cells.len());
+        let ended: Vec<usize> =
+            cells.iter().map(|cell| cell.lock().changes(cell.subject, &mut rows)).collect();
+        if !rows.is_empty()
+            && let Err(error) = self.records.fold(&rows).await
+        {
+            for cell in cells {
+                if !std::mem::replace(&mut cell.lock().changed, true) {
+                    let _ = self.changed.send(Arc::clone(&cell));
+                }
+            }
+            if !std::mem::replace(&mut folding.failing, true) {
+                tracing::error!(error = %error, "cannot fold the journal into the database, trying again each second");
+            }
+            return Err(error);
+        }
+        if std::mem::replace(&mut folding.failing, false) {
+            tracing::info!("the journal is folded into the database again");
+        }
+        for (cell, ended) in cells.iter().zip(ended) {
+            cell.lock().ended.drain(..ended);
+        }
+        folding.with_window.extend(cells.iter().map(Arc::downgrade));
+        folding.with_window.sort_unstable_by_key(Weak::as_ptr);
+        folding.with_window.dedup_by_key(|cell| Weak::as_ptr(cell));
+        folding.with_window.retain(|cell| {
+            cell.upgrade().is_some_and(|cell| cell.lock().meter.window_mut().shrink(now.boot_ms))
+        });
+        self.tend_segments(&mut folding, &complete, now).await
+    }
+
+    /// Folds exactly, so that not even a new boot withholds anything. To be called when nothing is charged any more.
+    pub async fn close(&self, now: Now) -> Result<(), Error> {
+        let mut folding = self.folding.lock().await;
+        while folding.changed.try_recv().is_ok() {}
+        folding.left.clear();
+        let mut rows = Vec::new();
+        for cell in self.cells.pin().values() {
+            let mut state = cell.lock();
+            state.changes(cell.subject, &mut rows);
+            state.ended.clear();
+        }
+        self.records.fold_exactly(&rows).await?;
+        self.journal.rotate()?;
+        self.rewrite_windows(now)
+    }
+
+    /// Leaves the active segment when it is broken, old or large, and deletes those whose records are in the database
+    /// and too old for any burst window. `complete` tells of each left segment whether it was folded whole.
+    async fn tend_segments(
+        self: &Arc<Self>,
+        folding: &mut Folding,
+        complete: &[bool],
+        now: Now,
+    ) -> Result<(), Error> {
+        let mut complete = complete.iter();
+        let mut done = Vec::new();
+        folding.left.retain(|(segment, left_at)| {
+            let old = now.boot_ms.saturating_sub(*left_at) >= BURST_WINDOW_MS;
+            let keep = !(old && complete.next().is_some_and(|complete| *complete));
+            if !keep {
+                done.push(Arc::clone(segment));
+            }
+            keep
+        });
+        let bytes = self.journal.active_bytes();
+        let since = *folding.segment_since.get_or_insert(now.boot_ms);
+        let old = now.boot_ms.saturating_sub(since) >= SEGMENT_MS && bytes > 0;
+        let rotate = self.journal.is_broken() || old || bytes >= SEGMENT_BYTES;
+        if !rotate && done.is_empty() {
+            return Ok(());
+        }
+        let ledger = Arc::clone(self);
+        let files = tokio::task::spawn_blocking(move || {
+            done.iter().try_for_each(|segment| journal::remove(segment))?;
+            if rotate { ledger.journal.rotate().map(Some) } else { Ok(None) }
+        });
+        if let Some(left) = files.await.map_err(|_| Error::JournalBroken)?? {
+            folding.left.push((left, now.boot_ms));
+            folding.segment_since = Some(now.boot_ms);
+        }
+        Ok(())
+    }
+
+    /// Puts the burst windows of the last minute into the active segment and deletes all before it, whose counts are
+    /// in the database.
+    fn rewrite_windows(&self, now: Now) -> Result<(), Error> {
+        for cell in self.cells.pin().values() {
+            let state = cell.lock();
+            let recent = |time: &u64| now.boot_ms.saturating_sub(*time) < BURST_WINDOW_MS;
+            for boot_ms in state.meter.window().times().filter(recent) {
+                self.journal.append(Entry {
+                    boot_ms,
+                    mark: 0,
+                    ..state.entry(cell.subject, true, boot_ms)
+                })?;
+            }
+        }
+        self.journal.remove_older()
+    }
+
+    fn cell(&self, subject: Subject, day: Day) -> Arc<Cell> {
+        let cells = self.cells.pin();
+        if let Some(cell) = cells.get(&subject) {
+            return Arc::clone(cell);
+        }
+        Arc::clone(cells.get_or_insert_with(subject, || Cell::fresh(subject, day)))
+    }
+
+    /// Charges under the lock and appends to the journal; if that fails, nothing was charged.
+    fn charge(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut State,
+        now: Now,
+        rule: impl FnOnce(&mut Meter) -> Charge,
+    ) -> Result<(Charge, Then), Error> {
+        state.turn_to(now.day());
+        let used_before = state.meter.used();
+        let charge = rule(&mut state.meter);
+        // Every request of a key stands in its window, but for the one that no longer fitted.
+        let in_window = cell.subject != Subject::Demo && charge != Charge::BurstExceeded;
+        let counted = state.meter.used() != used_before;
+        if !counted && !in_window {
+            return Ok((charge, Then::Answer));
+        }
+        let used = state.meter.used();
+        let granted = match charge {
+            Charge::Granted(allowance) => Some(allowance),
+            Charge::DayUsedUp(_) | Charge::BurstExceeded => None,
+        };
+        let mut mark = state.mark.written;
+        if let Some(allowance) = granted
+            && (used.saturating_add(MARK_RESERVE) > mark && mark < allowance.limit)
+        {
+            mark = used.saturating_add(MARK_STEP - 1).min(allowance.limit).max(used);
+        }
+        let entry = Entry { mark, ..state.entry(cell.subject, in_window, now.boot_ms) };
+        let segment = match self.journal.append(entry) {
+            Ok(segment) => segment,
+            Err(error) => {
+                state.meter.take_back(used_before, in_window);
+                return Err(error);
+            }
+        };
+        if !std::mem::replace(&mut state.changed, true) {
+            let _ = self.changed.send(Arc::clone(cell));
+        }
+        let raised = mark > state.mark.written;
+        if raised {
+            state.mark.written = mark;
+            state.mark.segment = Some(segment);
+        }
+        let waits = granted.is_some() && used > state.mark.durable;
+        if !raised && !waits {
+            return Ok((charge, Then::Answer));
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.make_durable(cell, state, sender);
+        Ok((charge, if waits { Then::Durable(receiver) } else { Then::Answer }))
+    }
+
+    /// Has the written mark synced, and tells `waiter` when it is.
+    fn make_durable(&self, cell: &Arc<Cell>, state: &State, waiter: oneshot::Sender<Result<(), Error>>) {
+        let Some(segment) = state.mark.segment.clone() else {
+            // The written mark is durable already.
+            let _ = waiter.send(Ok(()));
+            return;
+        };
+        let (day, mark) = (state.meter.day(), state.mark.written);
+        let cell = Arc::clone(cell);
+        self.syncer.request(
+            segment,
+            Box::new(move |outcome| {
+                let mut state = cell.lock();
+                let told = match outcome {
+                    Ok(()) => {
+                        if state.meter.day() == day {
+                            state.mark.durable = state.mark.durable.max(mark);
+                            if state.mark.durable == state.mark.written {
+                                state.mark.segment = None;
+                            }
+                        }
+                        Ok(())
+                    }
+                    Err(_) => {
+                        // The kernel may forget what it failed to write: the next charge writes the mark again, into
+                        // a new segment.
+                        state.mark.written = state.mark.durable;
+                        state.mark.segment = None;
+                        Err(Error::JournalBroken)
+                    }
+                };
+                drop(state);
+                let _ = waiter.send(told);
+            }),
+        );
+    }
+
+    /// Writes the pause in a task of its own, so that it happens even if its caller hangs up.
+    fn begin_pause(
+        &self,
+        cell: &Arc<Cell>,
+        state: &mut State,
+        id: KeyId,
+        now: Now,
+    ) -> watch::Receiver<Option<Result<(), Error>>> {
+        let (sender, receiver) = watch::channel(None);
+        state.phase = Phase::Pausing(receiver.clone());
+        let (records, cell, resumes) = (self.records.clone(), Arc::clone(cell), state.resumes);
+        tokio::spawn(async move {
+            let outcome = records.pause_for_burst(id, resumes, now).await.map(drop);
+            // If it failed the window is still full: the next request tries again.
+            cell.lock().phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
+            if let Err(error) = &outcome {
+                tracing::error!(key.id = id.0, error = %error, "cannot write the pause of a key");
+            }
+            let _ = sender.send(Some(outcome));
+        });
+        receiver
+    }
+}
+
+impl Counters for Ledger {
+    async fn charge_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
+        enum Step {
+            Wait(watch::Receiver<Option<Result<(), Error>>>, KeyCharge),
+            Charged(Charge, Then),
+        }
+        let cell = self.cell(Subject::Key(key.id), now.day());
+        let step = {
+            let mut state = cell.lock();
+            if key.resumes > state.resumes {
+                state.resumes = key.resumes;
+                state.meter.window_mut().clear();
+            }
+            if let Phase::Paused(resumes) = state.phase
+                && resumes < state.resumes
+            {
+                state.phase = Phase::Open;
+            }
+            match &state.phase {
+                Phase::Pausing(done) => Step::Wait(done.clone(), KeyCharge::Paused),
+                Phase::Paused(_) => return Ok(KeyCharge::Paused),
+                Phase::Open if key.state == KeyState::Paused && key.resumes == state.resumes => {
+                    return Ok(KeyCharge::Paused);
+                }
+                Phase::Open => {
+                    let (charge, then) =
+                        self.charge(&cell, &mut state, now, |meter| meter.charge_key(now, key.daily_limit))?;
+                    match charge {
+                        Charge::BurstExceeded => Step::Wait(
+                            self.begin_pause(&cell, &mut state, key.id, now),
+                            KeyCharge::Charged(Charge::BurstExceeded),
+                        ),
+                        charge => Step::Charged(charge, then),
+                    }
+                }
+            }
+        };
+        match step {
+            Step::Charged(charge, then) => {
+                then.wait().await?;
+                Ok(KeyCharge::Charged(charge))
+            }
+            Step::Wait(mut done, outcome) => match done.wait_for(Option::is_some).await {
+                Ok(written) => match written.as_ref() {
+                    Some(Err(error)) => Err(error.clone()),
+                    _ => Ok(outcome),
+                },
+                Err(_) => Err(Error::JournalBroken),
+            },
+        }
+    }
+
+    async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+        let (charge, then) = {
+            let mut state = self.demo.lock();
+            self.charge(&self.demo, &mut state, now, |meter| meter.charge_day(now, DEMO_DAILY_LIMIT))?
+        };
+        then.wait().await?;
+        Ok(match charge {
+            Charge::Granted(allowance) => Ok(allowance),
+            Charge::DayUsedUp(allowance) => Err(allowance),
+            Charge::BurstExceeded => unreachable!("the demo has no burst limit"),
+        })
+    }
+
+    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        if let Some(cell) = self.cells.pin().get(&subject) {
+            let state = cell.lock();
+            if state.meter.day() == day {
+                return Ok(state.meter.used());
+            }
+        }
+        let rows = self.records.usage(day).await?;
+        Ok(rows.iter().find(|row| row.subject == subject).map_or(0, |row| row.used))
+    }
+
+    fn forget(&self, key: KeyId) {
+        self.cells.pin().remove(&Subject::Key(key));
+    }
+}
+
+impl Then {
+    async fn wait(self) -> Result<(), Error> {
+        match self {
+            Self::Answer => Ok(()),
+            Self::Durable(receiver) => receiver.await.unwrap_or(Err(Error::JournalBroken)),
+        }
+    }
+}
+
+impl Cell {
+    fn new(subject: Subject, meter: Meter, resumes: u32, mark: Mark) -> Arc<Self> {
+        let state = State { meter, resumes, phase: Phase::Open, mark, changed: false, ended: Vec::new() };
+        Arc::new(Self { subject, state: Mutex::new(state) })
+    }
+
+    fn fresh(subject: Subject, day: Day) -> Arc<Self> {
+        Self::new(subject, Meter::new(day, 0, Window::default()), 0, Mark::default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics between two related changes, so a poisoned state is still a whole one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Turns to a later day, whose mark begins at nothing.
+    fn turn_to(&mut self, day: Day) {
+        if day > self.meter.day() {
+            if self.changed {
+                self.ended.push((self.meter.day(), self.meter.used()));
+            }
+            self.meter.turn_to(day);
+            self.mark = Mark::default();
+        }
+    }
+
+    fn entry(&self, subject: Subject, in_window: bool, boot_ms: u64) -> Entry {
+        Entry {
+            subject,
+            day: self.meter.day(),
+            used: self.meter.used(),
+            mark: self.mark.written,
+            resumes: self.resumes,
+            in_window,
+            boot_ms,
+        }
+    }
+
+    /// Adds what the database does not know yet, and says how many ended days are among it. Those are kept until they
+    /// are known to be written.
+    fn changes(&mut self, subject: Subject, rows: &mut Vec<UsageRow>) -> usize {
+        rows.extend(self.ended.iter().map(|&(day, used)| UsageRow { subject, day, used, mark: used }));
+        let (day, used) = (self.meter.day(), self.meter.used());
+        rows.push(UsageRow { subject, day, used, mark: self.mark.written.max(used) });
+        self.changed = false;
+        self.ended.len()
+    }
+}

@@ -1,0 +1,66 @@
+//! What the journal remembers after the program, or the machine, has died.
+
+use super::journal;
+use crate::{BootId, DataFolder, Error, Subject, UsageRow};
+use ipse_model::Day;
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The requests of a day that stand in the journal of a folder but perhaps not in its database yet. For commands
+/// that look at a folder no server works on.
+pub fn used_in_journal(
+    folder: &DataFolder,
+    boot: Option<BootId>,
+    day: Day,
+) -> Result<HashMap<Subject, u32>, Error> {
+    let recovered = read(&folder.journal(), boot)?;
+    Ok(recovered.rows().into_iter().filter(|row| row.day == day).map(|row| (row.subject, row.used)).collect())
+}
+
+/// The journal's contents, summed up.
+#[derive(Default)]
+pub(super) struct Recovered {
+    counts: HashMap<(Subject, Day), (u32, u32)>,
+    windows: HashMap<Subject, (u32, Vec<u64>)>,
+}
+
+pub(super) fn read(folder: &Path, boot: Option<BootId>) -> Result<Recovered, Error> {
+    let mut recovered = Recovered::default();
+    for segment in journal::read(folder)? {
+        let same_boot = boot.is_some() && segment.boot == boot;
+        for entry in segment.entries {
+            let (used, mark) = recovered.counts.entry((entry.subject, entry.day)).or_default();
+            *used = entry.used.max(*used);
+            *mark = entry.mark.max(*mark);
+            if !same_boot {
+                // What came after the last sync is lost; it cannot have gone beyond the mark.
+                *used = (*used).max(*mark);
+            } else if entry.in_window {
+                let (resumes, times) = recovered.windows.entry(entry.subject).or_default();
+                if entry.resumes > *resumes {
+                    *resumes = entry.resumes;
+                    times.clear();
+                }
+                if entry.resumes == *resumes {
+                    times.push(entry.boot_ms);
+                }
+            }
+        }
+    }
+    Ok(recovered)
+}
+
+impl Recovered {
+    pub(super) fn rows(&self) -> Vec<UsageRow> {
+        let row = |(&(subject, day), &(used, mark)): (_, &(u32, u32))| UsageRow { subject, day, used, mark };
+        self.counts.iter().map(row).collect()
+    }
+
+    /// The moments of each subject's burst window, oldest first, with the window's generation.
+    pub(super) fn windows(self) -> impl Iterator<Item = (Subject, (u32, Vec<u64>))> {
+        self.windows.into_iter().map(|(subject, (resumes, mut times))| {
+            times.sort_unstable();
+            (subject, (resumes, times))
+        })
+    }
+}
