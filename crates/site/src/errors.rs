@@ -63,8 +63,7 @@ pub(crate) const NOT_FOUND: Problem = Problem {
     message: "There is nothing at this path. Lookups are answered at /api/v1/ip and /api/v1/ip/demo.",
     further: Further::Nothing,
     headers: &[],
-    meaning: "The path is not one that this server knows. Paths are matched exactly: a slash at the end makes \
-              another path.",
+    meaning: "The path is not one that this server knows.",
     remedy: "Compare the path with `/api/v1/ip` and `/api/v1/ip/demo`. An address to look up is never part of the \
              path: every lookup is about its own caller.",
 };

@@ -72,17 +72,15 @@ fn note(address: Address, found: Found<'_>) -> Option<&'static str> {
 fn place_facts(place: &Place, now: Now) -> Vec<Fact> {
     let coordinates =
         place.latitude.zip(place.longitude).map(|(latitude, longitude)| format!("{latitude}, {longitude}"));
-    let zone = place.zone.as_ref().map(|zone| match zone.offset_seconds(now) {
-        Some(seconds) => format!("{} ({})", zone.name(), utc_offset(seconds)),
-        None => zone.name().to_owned(),
-    });
+    let zone = place.zone.as_ref();
     vec![
         fact("City", place.city.clone()),
         fact("Region", with_code(place.region.as_ref(), place.region_code.as_ref())),
         fact("Country", with_code(place.country_name.as_ref(), place.country.as_ref())),
         fact("Continent", place.continent.as_deref().map(continent)),
         fact("Coordinates", coordinates),
-        fact("Time zone", zone),
+        fact("Time zone", zone.map(|zone| zone.name().to_owned())),
+        fact("UTC offset", zone.and_then(|zone| zone.offset_seconds(now)).map(utc_offset)),
         fact("Postal code", place.postal_code.clone()),
         fact("In the EU", place.is_eu.map(yes_or_no)),
         fact("Currency", place.currency.clone()),
@@ -140,11 +138,11 @@ fn continent(code: &str) -> String {
     .to_owned()
 }
 
-/// `UTC+05:45`, with a true minus sign.
+/// `+05:45`, or with a true minus sign.
 fn utc_offset(seconds: i32) -> String {
     let sign = if seconds < 0 { '−' } else { '+' };
     let minutes = seconds.unsigned_abs() / 60;
-    format!("UTC{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+    format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
 #[cfg(test)]
@@ -157,9 +155,9 @@ mod tests {
         fn check(seconds: i32, expected: &str) {
             assert_eq!(utc_offset(seconds), expected);
         }
-        check(0, "UTC+00:00");
-        check(20_700, "UTC+05:45");
-        check(-12_600, "UTC−03:30");
+        check(0, "+00:00");
+        check(20_700, "+05:45");
+        check(-12_600, "−03:30");
     }
 
     #[test]
