@@ -1,1 +1,20 @@
-//! x
+//! The pages that people read: the front page with the visitor's own answer, the documentation, and how to get a key.
+//!
+//! Every page is made here, whole, from a template, and asks no other host for anything. This crate never looks
+//! anything up, never counts anything and knows no key: it is told what the atlas found, and shows it.
+
+mod assets;
+mod docs;
+mod enterprise;
+mod errors;
+mod fields;
+mod home;
+mod links;
+mod page;
+mod reply;
+mod signup;
+mod site;
+mod visitor;
+
+pub use links::Links;
+pub use site::Site;

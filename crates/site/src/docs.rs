@@ -1,0 +1,101 @@
+//! The documentation, on one page.
+
+use crate::Links;
+use crate::errors::{PROBLEMS, Problem};
+use crate::fields::{FIELDS, Field};
+use crate::page::{Here, Page};
+use crate::reply::{self, Keep};
+use askama::Template;
+use ipse_edge::Reply;
+use ipse_model::{Address, Answer, Client, HttpVersion, Network, Now, Place, Scope, TlsVersion, Zone};
+use std::net::{IpAddr, Ipv4Addr};
+
+#[derive(Template)]
+#[template(path = "docs.html")]
+struct Docs<'a> {
+    page: Page<'a>,
+    fields: &'a [Field],
+    problems: &'a [Problem],
+    /// An answer of the broadest scope, written by the same code as the API's.
+    sample: String,
+}
+
+impl Docs<'_> {
+    fn example(&self, problem: &Problem) -> String {
+        format!("{:#}", problem.body(self.page.links))
+    }
+}
+
+pub(crate) fn answer(links: &Links) -> Reply {
+    let page = Page {
+        title: "Documentation",
+        description: "The ipse API: quick start, authentication, every field and scope, limits, and every error.",
+        here: Here::Docs,
+        links,
+    };
+    let sample = Sample::new();
+    let sample = serde_json::to_string_pretty(&sample.answer(Scope::Full)).unwrap_or_default();
+    reply::page(links, Keep::Checked, &Docs { page, fields: &FIELDS, problems: &PROBLEMS, sample })
+}
+
+/// A caller that does not exist, so that examples are made by the same code as answers.
+struct Sample {
+    client: Client,
+    place: Place,
+    network: Network,
+}
+
+impl Sample {
+    fn new() -> Self {
+        let text = |text: &str| Some(text.to_owned());
+        Self {
+            client: Client {
+                address: Address::new(IpAddr::V4(Ipv4Addr::new(81, 2, 69, 142))),
+                http: Some(HttpVersion::Http2),
+                tls_version: Some(TlsVersion::Tls13),
+                tls_cipher: Some("TLS_AES_128_GCM_SHA256".into()),
+                rtt_ms: Some(12),
+                colo: "AMS".parse().ok(),
+            },
+            place: Place {
+                city: text("London"),
+                region: text("England"),
+                region_code: text("GB-ENG"),
+                country: text("GB"),
+                country_name: text("United Kingdom"),
+                continent: text("EU"),
+                latitude: Some(51.5142),
+                longitude: Some(-0.0931),
+                zone: Zone::named("Europe/London").ok(),
+                postal_code: text("EC2V"),
+                is_eu: Some(false),
+                currency: text("GBP"),
+            },
+            network: Network { asn: 20_712, org: text("Andrews & Arnold Ltd"), proxy: false, hosting: false },
+        }
+    }
+
+    fn answer(&self, scope: Scope) -> Answer<'_> {
+        /// A day in July, so that the example shows daylight saving.
+        const JULY: Now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
+        Answer::for_scope(scope, &self.client, JULY, Some(&self.place), Some(&self.network))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn sample_json(scope: Scope) -> serde_json::Value {
+        serde_json::to_value(Sample::new().answer(scope)).unwrap()
+    }
+
+    #[test]
+    fn the_sample_shows_a_value_in_every_field_but_the_other_address() {
+        let json = sample_json(Scope::Full);
+        let empty: Vec<&String> =
+            json.as_object().unwrap().iter().filter(|(_, v)| v.is_null()).map(|(k, _)| k).collect();
+        assert_eq!(empty, ["ipv6"]);
+        assert_eq!(json["timezone_offset"], 3600);
+    }
+}

@@ -1,0 +1,59 @@
+//! What every page has in common: its title, its description, and the links around it.
+
+use crate::Links;
+
+/// The frame of one page, as `templates/page.html` draws it.
+pub(crate) struct Page<'a> {
+    /// What stands before the product's name in the browser's tab.
+    pub(crate) title: &'static str,
+    /// What a search engine shows below the title.
+    pub(crate) description: &'static str,
+    /// The entry of the navigation that is this page itself.
+    pub(crate) here: Here,
+    pub(crate) links: &'a Links,
+}
+
+/// The pages that the navigation names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Here {
+    Docs,
+    Signup,
+    Enterprise,
+    /// A page that the navigation does not name: the front page, which the brand links to, or an error.
+    Elsewhere,
+}
+
+/// An entry of the navigation.
+pub(crate) struct Entry<'a> {
+    pub(crate) href: &'a str,
+    pub(crate) text: &'static str,
+    pub(crate) is_here: bool,
+}
+
+impl Page<'_> {
+    pub(crate) fn docs(&self) -> &str {
+        self.links.href(&self.links.docs_url)
+    }
+
+    pub(crate) fn signup(&self) -> &str {
+        self.links.href(&self.links.signup_url)
+    }
+
+    pub(crate) fn enterprise(&self) -> &str {
+        self.links.href(&self.links.enterprise_url)
+    }
+
+    /// What examples call.
+    pub(crate) fn base(&self) -> &str {
+        &self.links.base_url
+    }
+
+    pub(crate) fn navigation(&self) -> [Entry<'_>; 3] {
+        let entry = |href, text, page| Entry { href, text, is_here: self.here == page };
+        [
+            entry(self.docs(), "Docs", Here::Docs),
+            entry(self.signup(), "Get a key", Here::Signup),
+            entry(self.enterprise(), "Higher limits", Here::Enterprise),
+        ]
+    }
+}

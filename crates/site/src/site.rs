@@ -1,0 +1,301 @@
+//! `Site`: from a path to its page.
+
+use crate::{Links, assets, docs, enterprise, home, reply, signup};
+use http::Method;
+use ipse_edge::{Reply, Visit};
+use ipse_geo::Found;
+
+/// All pages of one installation.
+#[derive(Debug)]
+pub struct Site {
+    links: Links,
+}
+
+impl Site {
+    /// The pages, with the links that they name.
+    #[must_use]
+    pub fn new(links: Links) -> Self {
+        Self { links }
+    }
+
+    /// Answers everything outside `/api` and `/openapi.json`. `found` is what the atlas knows of the visitor.
+    #[must_use]
+    pub fn answer(&self, visit: &Visit, found: Found<'_>) -> Reply {
+        let links = &self.links;
+        let page: &dyn Fn() -> Reply = match visit.request.uri.path() {
+            "/" => &|| home::answer(links, visit, found),
+            "/docs" => &|| docs::answer(links),
+            "/signup" => &|| signup::answer(links),
+            "/enterprise" => &|| enterprise::answer(links),
+            "/assets/style.css" => &assets::style,
+            "/favicon.svg" => &assets::favicon,
+            "/robots.txt" => &assets::robots,
+            _ => return reply::not_found(links, &visit.request.headers),
+        };
+        // The HTTP library cuts the body of an answer to HEAD, and keeps its length.
+        if visit.request.method != Method::GET && visit.request.method != Method::HEAD {
+            return reply::method_not_allowed(links, &visit.request.headers);
+        }
+        page()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::links::tests::links;
+    use bytes::Bytes;
+    use http::{HeaderMap, Request, StatusCode};
+    use http_body_util::BodyExt;
+    use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
+    const ASSETS: [&str; 3] = ["/assets/style.css", "/favicon.svg", "/robots.txt"];
+    const PUBLIC_ADDRESS: &str = "81.2.69.142";
+
+    struct Answered {
+        status: StatusCode,
+        headers: HeaderMap,
+        body: String,
+    }
+
+    impl Answered {
+        #[track_caller]
+        fn header(&self, name: &str) -> &str {
+            self.headers.get(name).unwrap_or_else(|| panic!("no {name}")).to_str().unwrap()
+        }
+    }
+
+    fn ask(method: &str, path: &str, accept: &str, ip: &str, found: Found<'_>) -> Answered {
+        let request = Request::builder().method(method).uri(path).header("accept", accept).body(()).unwrap();
+        let client = Client {
+            address: Address::new(ip.parse().unwrap()),
+            http: Some(HttpVersion::Http11),
+            tls_version: None,
+            tls_cipher: None,
+            rtt_ms: None,
+            colo: None,
+        };
+        let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
+        let visit = Visit { client, now, request: request.into_parts().0 };
+        let (head, body) = Site::new(links()).answer(&visit, found).into_parts();
+        let collected = pin!(body.collect()).poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Ok(body)) = collected else { panic!("a body in memory is there at once") };
+        let body: Bytes = body.to_bytes();
+        Answered {
+            status: head.status,
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+
+    fn get(path: &str) -> Answered {
+        ask("GET", path, "text/html", PUBLIC_ADDRESS, Found::default())
+    }
+
+    /// The values of an attribute, such as `href`.
+    fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+        let begin = format!(" {name}=\"");
+        html.split(&begin).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_reply_carries_the_headers_that_protect_it() {
+        #[track_caller]
+        fn check(method: &str, path: &str, status: u16, content_type: &str, cache_control: &str) {
+            for accept in ["text/html", "*/*"] {
+                let answered = ask(method, path, accept, PUBLIC_ADDRESS, Found::default());
+                assert_eq!(answered.status, status, "{path}");
+                let is_refused_program = status >= 400 && accept == "*/*";
+                let content_type = if is_refused_program { "application/json" } else { content_type };
+                assert_eq!(answered.header("content-type"), content_type, "{path}");
+                assert_eq!(answered.header("cache-control"), cache_control, "{path}");
+                assert_eq!(answered.header("access-control-allow-origin"), "*");
+                assert_eq!(answered.header("x-content-type-options"), "nosniff");
+                assert_eq!(answered.header("referrer-policy"), "no-referrer");
+                assert_eq!(
+                    answered.header("content-security-policy"),
+                    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
+                     frame-ancestors 'none'"
+                );
+            }
+        }
+        const HTML: &str = "text/html; charset=utf-8";
+        for method in ["GET", "HEAD"] {
+            check(method, "/", 200, HTML, "no-store");
+            check(method, "/?utm=1", 200, HTML, "no-store");
+            check(method, "/docs", 200, HTML, "no-cache");
+            check(method, "/signup", 200, HTML, "no-cache");
+            check(method, "/enterprise", 200, HTML, "no-cache");
+            check(method, "/assets/style.css", 200, "text/css; charset=utf-8", "public, max-age=3600");
+            check(method, "/favicon.svg", 200, "image/svg+xml", "public, max-age=3600");
+            check(method, "/robots.txt", 200, "text/plain; charset=utf-8", "public, max-age=3600");
+        }
+        for method in ["GET", "POST", "OPTIONS"] {
+            check(method, "/nothing", 404, HTML, "no-store");
+            check(method, "/docs/", 404, HTML, "no-store");
+        }
+        check("POST", "/", 405, HTML, "no-store");
+        check("DELETE", "/assets/style.css", 405, HTML, "no-store");
+    }
+
+    #[test]
+    fn programs_are_refused_in_json() {
+        #[track_caller]
+        fn check(method: &str, path: &str, code: &str) {
+            let answered = ask(method, path, "*/*", PUBLIC_ADDRESS, Found::default());
+            let body: serde_json::Value = serde_json::from_str(&answered.body).unwrap();
+            let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
+            assert_eq!(keys, ["error", "message", "docs"]);
+            assert_eq!(body["error"], code);
+            assert_eq!(body["docs"], format!("https://ip.example/docs#{code}"));
+        }
+        check("GET", "/nothing", "not_found");
+        check("PUT", "/docs", "method_not_allowed");
+    }
+
+    #[test]
+    fn a_wrong_method_is_told_the_right_ones() {
+        for accept in ["text/html", "*/*"] {
+            let answered = ask("POST", "/docs", accept, PUBLIC_ADDRESS, Found::default());
+            assert_eq!(answered.header("allow"), "GET, HEAD");
+        }
+    }
+
+    #[test]
+    fn every_page_is_whole_and_says_what_it_is() {
+        for path in PAGES.into_iter().chain(["/nothing"]) {
+            let html = get(path).body;
+            for part in ["<!doctype html>", "<html lang=\"en\">", "<main ", "href=\"#content\"", "</html>"] {
+                assert!(html.contains(part), "{path}: {part}");
+            }
+            let title = html.split("<title>").nth(1).unwrap().split("</title>").next().unwrap();
+            assert!(title.ends_with(" · ipse") && title.len() > " · ipse".len(), "{path}: {title}");
+            assert_eq!(html.matches("<h1").count(), 1, "{path}");
+            assert_eq!(html.matches("<table").count(), html.matches("<caption").count(), "{path}");
+            assert!(!attributes(&html, "content").iter().any(|content| content.is_empty()), "{path}");
+        }
+    }
+
+    #[test]
+    fn pages_hold_no_script_and_no_style_of_their_own() {
+        for path in PAGES {
+            let html = get(path).body;
+            for part in ["<script", "<style", " style=", " onclick=", "javascript:", "<form", "<iframe"] {
+                assert!(!html.contains(part), "{path}: {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_link_leads_somewhere_on_this_server() {
+        for path in PAGES.into_iter().chain(["/nothing"]) {
+            let html = get(path).body;
+            let links = ["href", "src"].into_iter().flat_map(|name| attributes(&html, name));
+            for link in links {
+                let (target, fragment) = link.split_once('#').unwrap_or((link, ""));
+                let target = if target.is_empty() { path } else { target };
+                assert!(target.starts_with('/'), "{path} links to {link}");
+                assert!(
+                    PAGES.contains(&target)
+                        || ASSETS.contains(&target)
+                        || ["/openapi.json", "/nothing"].contains(&target),
+                    "{path} links to {link}"
+                );
+                if !fragment.is_empty() {
+                    let there = get(target).body;
+                    assert!(attributes(&there, "id").contains(&fragment), "{path} links to {link}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ids_are_unique_and_labels_point_to_them() {
+        for path in PAGES {
+            let html = get(path).body;
+            let mut ids = attributes(&html, "id");
+            for label in attributes(&html, "aria-labelledby") {
+                assert!(ids.contains(&label), "{path}: {label}");
+            }
+            let count = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), count, "{path}");
+        }
+    }
+
+    #[test]
+    fn every_error_has_its_anchor() {
+        let html = get("/docs").body;
+        let ids = attributes(&html, "id");
+        for id in [
+            "missing_api_key",
+            "invalid_api_key",
+            "inactive_api_key",
+            "daily_quota",
+            "burst_limit",
+            "paused_key",
+            "demo_quota",
+            "internal_error",
+            "not_found",
+            "method_not_allowed",
+            "bad_request",
+            "header_too_large",
+        ] {
+            assert!(ids.contains(&id), "{id}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_stay_text() {
+        let hostile = "<script>alert('x')</script>\"&</dd>";
+        let place = Place {
+            city: Some(hostile.into()),
+            region: Some(hostile.into()),
+            country_name: Some(hostile.into()),
+            continent: Some(hostile.into()),
+            postal_code: Some(hostile.into()),
+            currency: Some(hostile.into()),
+            ..Place::default()
+        };
+        let network = Network { asn: 64_496, org: Some(hostile.into()), proxy: false, hosting: false };
+        let found = Found { place: Some(&place), network: Some(&network) };
+        let html = ask("GET", "/", "text/html", PUBLIC_ADDRESS, found).body;
+        assert!(!html.contains("<script") && !html.contains("'x'"));
+        // Seven facts, and in the JSON the same and the formatted `as`.
+        assert_eq!(html.matches("&#60;script&#62;").count(), 7 + 8);
+    }
+
+    #[test]
+    fn the_front_page_shows_the_visitor() {
+        #[track_caller]
+        fn check(ip: &str, found: Found<'_>, shown: &[&str]) {
+            let html = ask("GET", "/", "text/html", ip, found).body;
+            for part in shown {
+                assert!(html.contains(part), "{part}");
+            }
+        }
+        let place = Place { city: Some("London".into()), ..Place::default() };
+        let found = Found { place: Some(&place), network: None };
+        check(
+            PUBLIC_ADDRESS,
+            found,
+            &["81.2.69.142</p>", "<dd>London</dd>", "<dd class=\"unknown\">unknown</dd>"],
+        );
+        check("2001:4860:4860::8888", found, &["2001:4860:4860::8888</p>", "<dd>HTTP/1.1</dd>"]);
+        check(
+            PUBLIC_ADDRESS,
+            Found::default(),
+            &["as soon as geo data is installed", "<p class=\"unknown\">"],
+        );
+        check("10.0.0.1", Found::default(), &["10.0.0.1</p>", "private or reserved"]);
+        check(
+            "127.0.0.1",
+            Found::default(),
+            &["very machine", "ipse key create --account you@example.com", "https://ip.example/api/v1/ip"],
+        );
+    }
+}
