@@ -22,7 +22,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tower_service::Service;
 
 /// The largest head of a request that is served, in bytes of names and values.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -72,16 +71,16 @@ pub struct Edge<S> {
     pub max_connections: usize,
     /// How long open connections may take to finish once we stop.
     pub drain: Duration,
-    /// Who answers.
+    /// Who answers: a function from a visit to its reply.
     pub service: S,
     /// What is said where the service cannot be asked.
     pub faults: Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>,
 }
 
-impl<S> Edge<S>
+impl<S, F> Edge<S>
 where
-    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
 {
     /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish.
     pub async fn run(self, stop: impl Future<Output = ()>) {
@@ -140,14 +139,14 @@ fn http_builder() -> auto::Builder<TokioExecutor> {
     builder
 }
 
-async fn accept<S>(
+async fn accept<S, F>(
     listener: TcpListener,
     house: Arc<House<S>>,
     connections: Arc<Semaphore>,
     mut stopped: watch::Receiver<bool>,
 ) where
-    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
 {
     const FIRST_PAUSE: Duration = Duration::from_millis(10);
     const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -187,10 +186,10 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection<S>(stream: TcpStream, house: Arc<House<S>>, mut stopped: watch::Receiver<bool>)
+async fn connection<S, F>(stream: TcpStream, house: Arc<House<S>>, mut stopped: watch::Receiver<bool>)
 where
-    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
 {
     let Ok(peer) = stream.peer_addr() else { return };
     let peer = Address::new(peer.ip());
@@ -216,15 +215,15 @@ where
     let _ = connection.await;
 }
 
-async fn answer<S>(
+async fn answer<S, F>(
     house: Arc<House<S>>,
     peer: Address,
     rtt: RttGauge,
     request: Request<Incoming>,
 ) -> Result<Reply, Infallible>
 where
-    S: Service<Visit, Response = Reply, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
 {
     let (request, _body) = request.into_parts();
     if header_bytes(&request.headers) > MAX_HEADER_BYTES {
@@ -233,12 +232,9 @@ where
     let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
     let client = house.trust.client(&connection, &request.headers);
     let visit = Visit { client, now: house.clock.now(), request };
-    let mut service = house.service.clone();
-    let answer = AssertUnwindSafe(async move { service.call(visit).await }).catch_unwind().await;
-    match answer {
-        Ok(reply) => reply,
-        Err(_) => Ok((house.faults)(HttpFault::Panicked)),
-    }
+    // The call itself may panic as well as the future that it makes.
+    let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
+    Ok(answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked)))
 }
 
 fn header_bytes(headers: &HeaderMap) -> usize {

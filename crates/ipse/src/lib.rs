@@ -1,1 +1,16 @@
-//! x
+//! The program: command line, configuration, wiring, start and stop.
+//!
+//! It is a library as well, so that tests and fault campaigns can run the whole server with a clock of their own.
+
+mod commands;
+mod config;
+mod error;
+mod logs;
+mod server;
+mod settings;
+mod table;
+
+pub use commands::run;
+pub use config::Config;
+pub use error::Error;
+pub use server::Server;

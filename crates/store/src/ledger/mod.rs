@@ -50,8 +50,6 @@ struct Folding {
     /// Segments that are no longer appended to, with the moment they were left.
     left: Vec<(Arc<Segment>, u64)>,
     segment_since: Option<u64>,
-    /// Whether the last fold failed, so that a lasting failure is told once.
-    failing: bool,
 }
 
 /// The counters of one subject.
@@ -140,8 +138,7 @@ impl Ledger {
             cells.pin().get_or_insert_with(Subject::Demo, || Cell::fresh(Subject::Demo, now.day())),
         );
         let (changed, receiver) = mpsc::channel();
-        let folding =
-            Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None, failing: false };
+        let folding = Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None };
         let ledger =
             Self { records: records.clone(), cells, demo, journal, syncer, changed, folding: folding.into() };
         ledger.rewrite_windows(now)?;
@@ -167,13 +164,7 @@ impl Ledger {
                     let _ = self.changed.send(Arc::clone(&cell));
                 }
             }
-            if !std::mem::replace(&mut folding.failing, true) {
-                tracing::error!(error = %error, "cannot fold the journal into the database, trying again each second");
-            }
             return Err(error);
-        }
-        if std::mem::replace(&mut folding.failing, false) {
-            tracing::info!("the journal is folded into the database again");
         }
         for (cell, ended) in cells.iter().zip(ended) {
             cell.lock().ended.drain(..ended);

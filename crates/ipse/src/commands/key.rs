@@ -1,0 +1,270 @@
+//! `ipse key …`
+
+use super::{Beginning, Desk, at_desk, moment, print, print_json, say};
+use crate::error::Error;
+use crate::settings::DataFlags;
+use crate::table::Table;
+use clap::{Args, Subcommand};
+use ipse_model::{KEYS_PER_ACCOUNT, KeyId, Scope};
+use ipse_store::{BootId, Created, Email, KeyRecord, NewKey, Subject, used_in_journal};
+use serde::Serialize;
+use std::collections::HashMap;
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Create a key and print it, this once; makes the account if it is new
+    Create {
+        /// The account that holds it
+        #[arg(long, value_name = "EMAIL")]
+        account: Email,
+        /// What its owner calls it
+        #[arg(long, default_value = "", value_parser = name)]
+        name: String,
+        /// The widest scope it may ask for: ip, geo or full
+        #[arg(long, default_value = "geo")]
+        scope: Scope,
+        /// Answers per day, if not the free tier's
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        daily_limit: Option<u32>,
+        #[command(flatten)]
+        flags: DataFlags,
+    },
+    /// List keys
+    List {
+        /// Only those of one account
+        #[arg(long, value_name = "EMAIL")]
+        account: Option<Email>,
+        /// Print an array of objects
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        flags: DataFlags,
+    },
+    /// Show one key
+    Show {
+        /// Print an object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        one: One,
+    },
+    /// Pause a key, as the burst limit does
+    Pause(One),
+    /// Resume a paused key with a fresh minute
+    Resume(One),
+    /// Serve a deactivated key again
+    Activate(One),
+    /// Refuse a key until it is activated
+    Deactivate(One),
+    /// Delete a key and its usage
+    Delete(One),
+    /// Give a key another text and print it, this once; the old one is invalid at once
+    Roll(One),
+    /// Change a key's scope
+    Scope {
+        #[command(flatten)]
+        one: One,
+        /// ip, geo or full
+        scope: Scope,
+    },
+    /// Change a key's daily limit
+    Limit {
+        #[command(flatten)]
+        one: One,
+        /// Answers per day
+        #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        daily_limit: u32,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct One {
+    /// The key's number, as `ipse key list` shows it
+    id: KeyId,
+    #[command(flatten)]
+    flags: DataFlags,
+}
+
+/// What `--json` prints of a key.
+#[derive(Serialize)]
+struct Row {
+    id: i64,
+    account: String,
+    name: String,
+    scope: Scope,
+    state: &'static str,
+    last_four: String,
+    created: String,
+    daily_limit: u32,
+    used_today: u32,
+}
+
+pub(super) fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Create { account, name, scope, daily_limit, flags } => {
+            at_desk(&flags, Beginning::MakesFolder, async |desk| {
+                let new = NewKey { account: &account, name: &name, scope, daily_limit };
+                match desk.records.create_key(&new, desk.now).await? {
+                    Created::Key { text, record } => {
+                        print(&format!("{}\n", text.reveal()));
+                        say(&format!(
+                            "Key {} of {account}, scope {scope}. It is shown only this once.",
+                            record.id
+                        ));
+                        Ok(())
+                    }
+                    Created::AccountIsFull => Err(Error::Refused(format!(
+                        "{account} holds {KEYS_PER_ACCOUNT} keys already, which is the most an account may hold; delete \
+                         one first (`ipse key list --account {account}` shows them)"
+                    ))),
+                }
+            })
+        }
+        Command::List { account, json, flags } => at_desk(&flags, Beginning::NeedsData, async |desk| {
+            let used = used_today(desk).await?;
+            let keys = desk.records.keys(account.as_ref()).await?;
+            let rows = keys.into_iter().map(|key| row(key, &used));
+            if json {
+                print_json(&rows.collect::<Vec<_>>());
+                return Ok(());
+            }
+            let mut table = Table::new([
+                "ID",
+                "ACCOUNT",
+                "NAME",
+                "SCOPE",
+                "STATE",
+                "LAST FOUR",
+                "CREATED",
+                "DAILY LIMIT",
+                "USED TODAY",
+            ]);
+            rows.for_each(|row| {
+                table.row([
+                    row.id.to_string(),
+                    row.account,
+                    row.name,
+                    row.scope.to_string(),
+                    row.state.to_owned(),
+                    row.last_four,
+                    row.created,
+                    row.daily_limit.to_string(),
+                    row.used_today.to_string(),
+                ]);
+            });
+            print(&table.to_string());
+            Ok(())
+        }),
+        Command::Show { json, one } => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+            let key = desk.records.key(one.id).await?.ok_or_else(|| no_such(one.id))?;
+            let paused = key.paused_ms.map(moment);
+            let row = row(key, &used_today(desk).await?);
+            if json {
+                print_json(&row);
+                return Ok(());
+            }
+            let mut table = Table::new(["KEY", &row.id.to_string()]);
+            table.row(["account".to_owned(), row.account]);
+            table.row(["name".to_owned(), row.name]);
+            table.row(["scope".to_owned(), row.scope.to_string()]);
+            table.row(["state".to_owned(), row.state.to_owned()]);
+            if let Some(paused) = paused {
+                table.row(["paused since".to_owned(), paused]);
+            }
+            table.row(["last four".to_owned(), row.last_four]);
+            table.row(["created".to_owned(), row.created]);
+            table.row(["daily limit".to_owned(), row.daily_limit.to_string()]);
+            table.row(["used today".to_owned(), row.used_today.to_string()]);
+            print(&table.to_string());
+            Ok(())
+        }),
+        Command::Pause(one) => change(&one, "is paused", "was paused already", async |desk| {
+            desk.records.pause(one.id, desk.now).await
+        }),
+        Command::Resume(one) => {
+            change(&one, "is resumed", "was not paused", async |desk| desk.records.resume(one.id).await)
+        }
+        Command::Activate(one) => change(&one, "is active", "was active already", async |desk| {
+            desk.records.set_active(one.id, true).await
+        }),
+        Command::Deactivate(one) => change(&one, "is inactive", "was inactive already", async |desk| {
+            desk.records.set_active(one.id, false).await
+        }),
+        Command::Delete(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+            if !desk.records.delete_key(one.id).await? {
+                return Err(no_such(one.id));
+            }
+            say(&format!("Key {} is deleted with its usage.", one.id));
+            Ok(())
+        }),
+        Command::Roll(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+            let text = desk.records.roll(one.id).await?.ok_or_else(|| no_such(one.id))?;
+            print(&format!("{}\n", text.reveal()));
+            say(&format!("Key {} has a new text, shown only this once. The old one is invalid.", one.id));
+            Ok(())
+        }),
+        Command::Scope { one, scope } => {
+            let (now, before) = (format!("has the scope {scope}"), format!("had the scope {scope} already"));
+            change(&one, &now, &before, async |desk| desk.records.set_scope(one.id, scope).await)
+        }
+        Command::Limit { one, daily_limit } => {
+            let now = format!("may make {daily_limit} requests a day");
+            let before = format!("had the daily limit {daily_limit} already");
+            change(&one, &now, &before, async |desk| desk.records.set_daily_limit(one.id, daily_limit).await)
+        }
+    }
+}
+
+/// Changes one key and says what is now true of it, or was true before.
+fn change(
+    one: &One,
+    now: &str,
+    before: &str,
+    work: impl AsyncFnOnce(&Desk) -> Result<bool, ipse_store::Error>,
+) -> Result<(), Error> {
+    at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+        if desk.records.key(one.id).await?.is_none() {
+            return Err(no_such(one.id));
+        }
+        let told = if work(desk).await? { now } else { before };
+        say(&format!("Key {} {told}.", one.id));
+        Ok(())
+    })
+}
+
+fn no_such(id: KeyId) -> Error {
+    Error::Refused(format!("there is no key {id}; `ipse key list` shows all"))
+}
+
+/// The day's counts: those of the database, and those that a server has not folded into it yet.
+async fn used_today(desk: &Desk) -> Result<HashMap<Subject, u32>, Error> {
+    let today = desk.now.day();
+    let mut used = used_in_journal(&desk.folder, BootId::current(), today)?;
+    for row in desk.records.usage(today).await? {
+        let count = used.entry(row.subject).or_default();
+        *count = row.used.max(*count);
+    }
+    Ok(used)
+}
+
+fn row(key: KeyRecord, used: &HashMap<Subject, u32>) -> Row {
+    Row {
+        id: key.id.0,
+        account: key.account,
+        name: key.name,
+        scope: key.scope,
+        state: key.state.as_str(),
+        last_four: key.last_four,
+        created: moment(key.created_ms),
+        daily_limit: key.daily_limit,
+        used_today: used.get(&Subject::Key(key.id)).copied().unwrap_or(0),
+    }
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    if text.chars().count() <= 100 && !text.contains(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err("a name has at most 100 characters and no control characters")
+    }
+}

@@ -1,0 +1,158 @@
+//! The command line: what can be typed, and who does it.
+
+mod account;
+mod key;
+mod serve;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::settings::{DataFlags, Flags, ServeFlags};
+use clap::{Parser, Subcommand};
+use ipse_edge::Clock;
+use ipse_model::Now;
+use ipse_store::{DataFolder, Records};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The IP lookup service that anyone can run.
+#[derive(Parser)]
+#[command(name = "ipse", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+struct Line {
+    #[command(flatten)]
+    flags: ServeFlags,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve (the same as `ipse` alone)
+    Serve {
+        #[command(flatten)]
+        flags: ServeFlags,
+    },
+    /// Create, list and delete accounts
+    #[command(subcommand)]
+    Account(account::Command),
+    /// Create, list and change API keys
+    #[command(subcommand)]
+    Key(key::Command),
+    /// Look at the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Say whether the configuration is valid, and what is wrong with it
+    Check {
+        #[command(flatten)]
+        flags: ServeFlags,
+    },
+    /// Print every setting with its value and where it came from
+    Show {
+        #[command(flatten)]
+        flags: ServeFlags,
+    },
+}
+
+/// Runs one command line. Answers go to standard output, everything else to standard error.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let line = match Line::try_parse_from(arguments) {
+        Ok(line) => line,
+        // A wrong command line ends with 2, a request for help with 0.
+        Err(error) => error.exit(),
+    };
+    match dispatch(line) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "ipse: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(line: Line) -> Result<(), Error> {
+    match line.command.unwrap_or(Command::Serve { flags: line.flags }) {
+        Command::Serve { flags } => serve::serve(read(&flags.0)?),
+        Command::Account(command) => account::run(command),
+        Command::Key(command) => key::run(command),
+        Command::Config(ConfigCommand::Check { flags }) => {
+            read(&flags.0)?;
+            say("The configuration is valid.");
+            Ok(())
+        }
+        Command::Config(ConfigCommand::Show { flags }) => {
+            let (_, settings) = Config::read(&flags.0, std::env::vars_os())?;
+            print(&settings.table().to_string());
+            Ok(())
+        }
+    }
+}
+
+fn read(flags: &Flags) -> Result<Config, Error> {
+    Config::read(flags, std::env::vars_os()).map(|(config, _)| config)
+}
+
+/// What a command that looks at the data works with.
+struct Desk {
+    folder: DataFolder,
+    records: Records,
+    now: Now,
+}
+
+/// Whether a command may be the first to use a data folder.
+#[derive(Clone, Copy)]
+enum Beginning {
+    MakesFolder,
+    NeedsData,
+}
+
+/// Opens the data that `flags` name, runs `work` on it and closes it.
+fn at_desk<T>(
+    flags: &DataFlags,
+    beginning: Beginning,
+    work: impl AsyncFnOnce(&Desk) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let config = read(&flags.0)?;
+    let folder = match beginning {
+        Beginning::MakesFolder => DataFolder::create(&config.data_dir)?,
+        Beginning::NeedsData => DataFolder::existing(&config.data_dir)?,
+    };
+    runtime()?.block_on(async {
+        let records = Records::open(&folder).await?;
+        let desk = Desk { folder, records, now: Clock::system().now() };
+        let done = work(&desk).await;
+        desk.records.close().await;
+        done
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    tokio::runtime::Runtime::new()
+        .map_err(|source| Error::System { what: "cannot start the runtime", source })
+}
+
+/// Writes to standard output. If nobody reads it any more, that is their choice.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn print_json(value: &impl Serialize) {
+    let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.push('\n');
+    print(&text);
+}
+
+/// Tells a person something that a script would not want in its input.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// A moment as people and programs read it.
+fn moment(unix_ms: i64) -> String {
+    let seconds = jiff::Timestamp::from_second(unix_ms.div_euclid(1000));
+    seconds.map(|timestamp| timestamp.to_string()).unwrap_or_default()
+}

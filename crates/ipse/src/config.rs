@@ -1,0 +1,312 @@
+//! The configuration as a whole: read, checked and reported before anything is opened.
+
+use crate::error::Error;
+use crate::settings::{Flags, Given, SETTINGS, Source, gather};
+use crate::table::Table;
+use ipnet::IpNet;
+use ipse_edge::{AddressHeader, ListenAddr, Trust};
+use ipse_model::Colo;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use tracing::Level;
+
+/// Everything that can be set.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Vec<ListenAddr>,
+    /// Where data is kept.
+    pub data_dir: PathBuf,
+    /// Who the caller is, and what this place is called.
+    pub trust: Trust,
+    /// The address under which callers reach this server; `None` if it is to be made from the first listener.
+    pub base_url: Option<String>,
+    /// The documentation; `None` for our own.
+    pub docs_url: Option<String>,
+    /// Where to get a key; `None` for our own page.
+    pub signup_url: Option<String>,
+    /// Where to get a higher limit; `None` for our own page.
+    pub enterprise_url: Option<String>,
+    /// How many connections may be open at once.
+    pub max_connections: usize,
+    /// How long requests in progress may take at the end.
+    pub drain: Duration,
+    /// What is logged.
+    pub log_level: Level,
+    /// How it is logged.
+    pub log_format: LogFormat,
+}
+
+/// The shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines, one object a line.
+    Json,
+}
+
+impl FromStr for LogFormat {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Config {
+    /// Reads flags, environment and file, and reports everything that is wrong with them at once.
+    pub(crate) fn read(
+        flags: &Flags,
+        environment: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<(Self, Settings), Error> {
+        let mut problems = Vec::new();
+        let given = gather(flags, environment, &mut problems);
+        let mut reader = Reader { given: &given, problems };
+        let config = reader.config();
+        match (config, reader.problems) {
+            (Some(config), problems) if problems.is_empty() => Ok((config, Settings(given))),
+            (_, problems) => Err(Error::Config(problems)),
+        }
+    }
+
+    /// The configuration of a server that was given nothing but these settings. For tests and fault campaigns.
+    pub fn from_settings(settings: &[(&str, &str)]) -> Result<Self, Error> {
+        let environment = settings.iter().map(|(name, value)| {
+            (OsString::from(format!("IPSE_{}", name.to_uppercase())), OsString::from(value))
+        });
+        Self::read(&Flags::default(), environment).map(|(config, _)| config)
+    }
+}
+
+/// The settings as they were given, for showing.
+pub(crate) struct Settings(BTreeMap<&'static str, Given>);
+
+impl Settings {
+    /// A table of every setting with its value and where that came from.
+    pub(crate) fn table(&self) -> Table {
+        let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
+        for setting in SETTINGS {
+            let given = &self.0[setting.name];
+            let value = if given.values.is_empty() { "-".to_owned() } else { given.values.join(", ") };
+            table.row([setting.name.to_owned(), value, given.source.to_string()]);
+        }
+        table
+    }
+}
+
+/// Gives the texts their types, and keeps going after a mistake.
+struct Reader<'a> {
+    given: &'a BTreeMap<&'static str, Given>,
+    problems: Vec<String>,
+}
+
+impl Reader<'_> {
+    fn config(&mut self) -> Option<Config> {
+        let listen = self.all("listen", "IP:PORT, [IPv6]:PORT or localhost:PORT", |text| text.parse().ok());
+        let data_dir =
+            self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
+        let proxies = self.proxies();
+        let header = self.one(
+            "client_address_header",
+            "auto, x-forwarded-for, forwarded, or the name of a header that holds one address",
+            |text| AddressHeader::from_str(text).ok(),
+        );
+        let pretend =
+            self.optional("pretend_ip", "an IPv4 or IPv6 address", |text| text.parse::<IpAddr>().ok());
+        let colo = self.optional("colo", "an IATA code of three letters", |text| text.parse::<Colo>().ok());
+        let base_url = self.url("base_url");
+        let docs_url = self.url("docs_url");
+        let signup_url = self.url("signup_url");
+        let enterprise_url = self.url("enterprise_url");
+        let max_connections =
+            self.one("max_connections", "a number from 1 to 1000000", |text| number(text, 1, 1_000_000));
+        let drain = self.one("drain_seconds", "a number from 0 to 3600", |text| number(text, 0, 3600));
+        let log_level = self.one("log_level", "error, warn, info, debug or trace", level);
+        let log_format = self.one("log_format", "text or json", |text| text.parse().ok());
+        Some(Config {
+            listen: listen?,
+            data_dir: data_dir?,
+            trust: Trust { proxies: proxies?, header: header?, pretend: pretend?, colo: colo? },
+            base_url: base_url?,
+            docs_url: docs_url?,
+            signup_url: signup_url?,
+            enterprise_url: enterprise_url?,
+            max_connections: usize::try_from(max_connections?).ok()?,
+            drain: Duration::from_secs(drain?),
+            log_level: log_level?,
+            log_format: log_format?,
+        })
+    }
+
+    fn all<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+        let given = &self.given[name];
+        if given.values.is_empty() {
+            self.problems.push(format!("  {}: is empty; allowed is {allowed}", place(name, &given.source)));
+            return None;
+        }
+        let mut parsed = Vec::new();
+        for text in &given.values {
+            match parse(text) {
+                Some(value) => parsed.push(value),
+                None => self.problems.push(format!(
+                    "  {}: {text:?} is not allowed; allowed is {allowed}",
+                    place(name, &given.source)
+                )),
+            }
+        }
+        (parsed.len() == given.values.len()).then_some(parsed)
+    }
+
+    fn one<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        self.all(name, allowed, parse).and_then(|mut values| values.pop())
+    }
+
+    #[expect(
+        clippy::option_option,
+        reason = "the outer one says whether it could be read, the inner one whether it is set"
+    )]
+    fn optional<T>(
+        &mut self,
+        name: &str,
+        allowed: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<Option<T>> {
+        if self.given[name].values.is_empty() { Some(None) } else { self.one(name, allowed, parse).map(Some) }
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn url(&mut self, name: &str) -> Option<Option<String>> {
+        self.optional(name, "an address that begins with http:// or https://, without ? or #", url)
+    }
+
+    fn proxies(&mut self) -> Option<Vec<IpNet>> {
+        if self.given["trusted_proxy"].values == ["none"] {
+            return Some(Vec::new());
+        }
+        self.all("trusted_proxy", "a network such as 10.0.0.0/8, an address, or `none` alone", network)
+    }
+}
+
+fn place(name: &str, source: &Source) -> String {
+    match source {
+        Source::Default => format!("{name} (default)"),
+        Source::File(path) => format!("file {path}, {name}"),
+        source => source.to_string(),
+    }
+}
+
+fn number(text: &str, least: u64, most: u64) -> Option<u64> {
+    text.parse().ok().filter(|number| (least..=most).contains(number))
+}
+
+fn level(text: &str) -> Option<Level> {
+    let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE];
+    levels.into_iter().find(|level| level.as_str().eq_ignore_ascii_case(text))
+}
+
+/// A network or one address; IPv4 in the clothes of IPv6 is unwrapped, because that is how peers are compared.
+fn network(text: &str) -> Option<IpNet> {
+    let network = text.parse::<IpNet>().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
+    match network {
+        IpNet::V6(v6) => match v6.addr().to_ipv4_mapped() {
+            Some(v4) => IpNet::new(v4.into(), v6.prefix_len().checked_sub(96)?).ok(),
+            None => Some(network),
+        },
+        IpNet::V4(_) => Some(network),
+    }
+}
+
+fn url(text: &str) -> Option<String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+    let host = rest.split('/').next().unwrap_or_default();
+    let plain = !text.contains(|c: char| c.is_whitespace() || c.is_control() || "?#\"<>\\".contains(c));
+    (!host.is_empty() && plain).then(|| text.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(settings: &[(&str, &str)]) -> Result<Config, String> {
+        Config::from_settings(settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_needs_to_be_set() {
+        let config = read(&[]).unwrap();
+        assert_eq!(config.listen, [ListenAddr::Localhost(8080)]);
+        assert_eq!(config.data_dir, PathBuf::from("./ipse-data"));
+        assert_eq!(config.trust.proxies.len(), 2);
+        assert_eq!(config.trust.header, AddressHeader::Auto);
+    }
+
+    #[test]
+    fn every_mistake_is_reported_at_once_by_name_with_what_is_allowed() {
+        let error = read(&[
+            ("listen", "somewhere"),
+            ("colo", "AMST"),
+            ("pretend_ip", "me"),
+            ("max_connections", "0"),
+            ("trusted_proxy", "10.0.0.0/8, 10.0.0.0/99"),
+            ("log_level", "loud"),
+            ("base_url", "ftp://x"),
+            ("no_such", "x"),
+        ])
+        .unwrap_err();
+        for part in [
+            "IPSE_LISTEN: \"somewhere\"",
+            "localhost:PORT",
+            "IPSE_COLO: \"AMST\"",
+            "IPSE_PRETEND_IP: \"me\"",
+            "IPSE_MAX_CONNECTIONS: \"0\"",
+            "from 1 to 1000000",
+            "IPSE_TRUSTED_PROXY: \"10.0.0.0/99\"",
+            "IPSE_LOG_LEVEL: \"loud\"",
+            "IPSE_BASE_URL: \"ftp://x\"",
+            "IPSE_NO_SUCH: no such setting",
+        ] {
+            assert!(error.contains(part), "{part} is missing in {error}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_trusted_if_none_is_said() {
+        assert_eq!(read(&[("trusted_proxy", "none")]).unwrap().trust.proxies, []);
+        assert!(read(&[("trusted_proxy", "none,10.0.0.0/8")]).is_err());
+        assert!(read(&[("trusted_proxy", "")]).is_err());
+    }
+
+    #[test]
+    fn networks_are_unwrapped_and_addresses_are_networks() {
+        #[track_caller]
+        fn check(text: &str, expected: Option<&str>) {
+            assert_eq!(network(text), expected.map(|text| text.parse().unwrap()), "{text}");
+        }
+        check("10.0.0.0/8", Some("10.0.0.0/8"));
+        check("10.0.0.1", Some("10.0.0.1/32"));
+        check("2001:db8::1", Some("2001:db8::1/128"));
+        check("::ffff:10.0.0.0/104", Some("10.0.0.0/8"));
+        check("::ffff:10.0.0.0/90", None);
+        check("10.0.0.0/33", None);
+        check("x", None);
+    }
+
+    #[test]
+    fn urls_have_a_scheme_and_a_host_and_lose_their_last_slash() {
+        assert_eq!(url("https://ip.example.com/").as_deref(), Some("https://ip.example.com"));
+        assert_eq!(url("http://localhost:8080/x").as_deref(), Some("http://localhost:8080/x"));
+        for text in ["", "example.com", "https://", "https:///x", "https://a b", "https://a?b", "https://a#b"]
+        {
+            assert_eq!(url(text), None, "{text:?}");
+        }
+    }
+}

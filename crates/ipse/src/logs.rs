@@ -1,0 +1,47 @@
+//! Log lines, panics and core dumps: everything through which an address could slip out.
+
+use crate::config::LogFormat;
+use tracing::Level;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Logs to standard error. Only our own crates speak: libraries log requests, headers and statements, which hold
+/// addresses and keys.
+pub(crate) fn start(level: Level, format: LogFormat) {
+    let ours = Targets::new().with_target("ipse", level);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        LogFormat::Text => {
+            let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+            lines.with_ansi(colours).with_target(false).boxed()
+        }
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let _ = tracing_subscriber::registry().with(lines.with_filter(ours)).try_init();
+    std::panic::set_hook(Box::new(|panic| {
+        // The message may hold what a caller sent; the place of the panic is enough to find it.
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(
+            panic.place = place,
+            "a part of the program panicked; the request was answered with 500"
+        );
+    }));
+}
+
+/// Keeps callers' addresses and keys, which stand in memory, out of core dumps.
+pub(crate) fn forbid_core_dumps() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // A core dump that is piped to a program ignores the limit.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Lets as many connections be open as the system allows.
+pub(crate) fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+}

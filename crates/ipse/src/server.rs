@@ -1,0 +1,212 @@
+//! The wiring: store, keys, counters, API and pages behind the edge; start and stop.
+
+use crate::config::Config;
+use crate::error::Error;
+use arc_swap::ArcSwap;
+use ipse_api::{Api, Links, Lookup, Replies};
+use ipse_edge::{Clock, Edge, Visit};
+use ipse_geo::Atlas;
+use ipse_site::Site;
+use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio::time::MissedTickBehavior;
+
+/// How often changes of keys are looked for: well within the second that is promised.
+const REFRESH_EVERY: Duration = Duration::from_millis(250);
+const FOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// A server that is ready: its doors are open, and connections wait to be accepted.
+pub struct Server {
+    config: Config,
+    clock: Clock,
+    listeners: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    base_url: String,
+    records: Records,
+    ledger: Arc<Ledger>,
+    keys: Arc<KeyTable>,
+    atlas: Arc<ArcSwap<Atlas>>,
+    /// Held until everything is written.
+    _lock: FolderLock,
+}
+
+impl Server {
+    /// Opens the data and then the doors.
+    pub async fn start(config: Config, clock: Clock, atlas: Atlas) -> Result<Self, Error> {
+        let folder = DataFolder::create(&config.data_dir)?;
+        let lock = folder.lock()?;
+        let records = Records::open(&folder).await?;
+        let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
+        let keys = Arc::new(KeyTable::load(&records).await?);
+        let listeners = match ipse_edge::bind(&config.listen).await {
+            Ok(listeners) => listeners,
+            Err(error) => {
+                ledger.close(clock.now()).await?;
+                records.close().await;
+                return Err(error.into());
+            }
+        };
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+        let base_url = config.base_url.clone().unwrap_or_else(|| base_url(addresses.first().copied()));
+        let atlas = Arc::new(ArcSwap::from_pointee(atlas));
+        Ok(Self { config, clock, listeners, addresses, base_url, records, ledger, keys, atlas, _lock: lock })
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The address under which callers reach it.
+    #[must_use]
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// The records, for looking at and changing keys beside the running server.
+    #[must_use]
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Serves until `stop` is ready; then lets requests finish and writes everything down.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let Self { config, clock, listeners, base_url, records, ledger, keys, atlas, .. } = self;
+        let link =
+            |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
+        let docs_url = link(&config.docs_url, "docs");
+        let signup_url = link(&config.signup_url, "signup");
+        let enterprise_url = link(&config.enterprise_url, "enterprise");
+        let links =
+            Links { docs: docs_url.clone(), signup: signup_url.clone(), enterprise: enterprise_url.clone() };
+        let replies = Replies::new(links.clone());
+        let lookup =
+            Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
+        let house = Arc::new(House {
+            api: Api::new(lookup, &base_url, links),
+            site: Site::new(ipse_site::Links { base_url, docs_url, signup_url, enterprise_url }),
+            atlas,
+        });
+
+        let refreshing = tokio::spawn(refresh_keys(records.clone(), keys, Arc::clone(&ledger)));
+        let folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone()));
+        let edge = Edge {
+            listeners,
+            trust: config.trust,
+            clock: clock.clone(),
+            max_connections: config.max_connections,
+            drain: config.drain,
+            service: move |visit| {
+                let house = Arc::clone(&house);
+                async move { house.answer(&visit).await }
+            },
+            faults: Arc::new(move |fault| replies.fault(fault)),
+        };
+        edge.run(stop).await;
+        end(refreshing).await;
+        end(folding).await;
+        ledger.close(clock.now()).await?;
+        records.close().await;
+        Ok(())
+    }
+}
+
+/// What stands behind the door.
+struct House {
+    api: Api<Ledger>,
+    site: Site,
+    atlas: Arc<ArcSwap<Atlas>>,
+}
+
+impl House {
+    async fn answer(&self, visit: &Visit) -> ipse_edge::Reply {
+        let path = visit.request.uri.path();
+        let api = Api::<Ledger>::owns(path);
+        let reply = if api {
+            self.api.answer(visit).await
+        } else {
+            self.site.answer(visit, self.atlas.load().find(visit.client.address))
+        };
+        // No path: it could hold anything, and the query holds keys.
+        tracing::debug!(api, http.status = reply.status().as_u16(), "answered");
+        reply
+    }
+}
+
+async fn refresh_keys(records: Records, keys: Arc<KeyTable>, ledger: Arc<Ledger>) {
+    let mut ticks = every(REFRESH_EVERY);
+    let mut failing = false;
+    loop {
+        ticks.tick().await;
+        match keys.refresh(&records).await {
+            Ok(gone) => {
+                gone.into_iter().for_each(|id| ledger.forget(id));
+                if std::mem::replace(&mut failing, false) {
+                    tracing::info!("changes of keys are read again");
+                }
+            }
+            // Told once, until it works again.
+            Err(error) if !std::mem::replace(&mut failing, true) => {
+                tracing::error!(error = %error, "cannot read changes of keys, serving those that are known");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+async fn fold(ledger: Arc<Ledger>, clock: Clock) {
+    let mut ticks = every(FOLD_EVERY);
+    let mut failing = false;
+    loop {
+        ticks.tick().await;
+        match ledger.fold(clock.now()).await {
+            Ok(()) => {
+                if std::mem::replace(&mut failing, false) {
+                    tracing::info!("counts are written to the database again");
+                }
+            }
+            // Told once, until it works again.
+            Err(error) if !std::mem::replace(&mut failing, true) => {
+                tracing::error!(error = %error, "cannot write counts to the database, trying again each second");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+/// Ends a task that loops for ever.
+async fn end(task: JoinHandle<()>) {
+    task.abort();
+    let _ = task.await;
+}
+
+/// What a person types into a browser to reach a listener.
+fn base_url(address: Option<SocketAddr>) -> String {
+    match address {
+        Some(address) if is_local(address.ip()) => format!("http://localhost:{}", address.port()),
+        Some(address) => format!("http://{address}"),
+        None => "http://localhost".to_owned(),
+    }
+}
+
+fn is_local(ip: IpAddr) -> bool {
+    ip.is_loopback() || ip.is_unspecified()
+}

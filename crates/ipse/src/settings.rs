@@ -1,0 +1,332 @@
+//! Every setting, once: its name, its default, what it is for and what it may be.
+//!
+//! A setting `data_dir` is the flag `--data-dir`, the variable `IPSE_DATA_DIR` and the key `data_dir` of the file.
+//! Flags win over the environment, and that over the file. This file knows texts only; `config.rs` gives them types.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+
+/// One setting.
+pub(crate) struct Setting {
+    pub(crate) name: &'static str,
+    pub(crate) default: &'static [&'static str],
+    /// Whether it may be given several times.
+    pub(crate) repeatable: bool,
+    /// What stands for the value in the help.
+    pub(crate) value: &'static str,
+    pub(crate) help: &'static str,
+}
+
+/// All settings, in the order in which they are shown.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "listen",
+        default: &["localhost:8080"],
+        repeatable: true,
+        value: "ADDR",
+        help: "Where to listen: IP:PORT, [IPv6]:PORT or localhost:PORT; repeatable",
+    },
+    Setting {
+        name: "data_dir",
+        default: &["./ipse-data"],
+        repeatable: false,
+        value: "DIR",
+        help: "Where accounts, keys and counts are kept",
+    },
+    Setting {
+        name: "trusted_proxy",
+        default: &["127.0.0.0/8", "::1/128"],
+        repeatable: true,
+        value: "CIDR",
+        help: "Whose forwarding headers are believed; repeatable; `none` for nobody's",
+    },
+    Setting {
+        name: "client_address_header",
+        default: &["auto"],
+        repeatable: false,
+        value: "NAME",
+        help: "Where trusted proxies report the caller: auto, x-forwarded-for, forwarded, or a header with one address",
+    },
+    Setting {
+        name: "pretend_ip",
+        default: &[],
+        repeatable: false,
+        value: "IP",
+        help: "Stands in for a caller's address that is not global, for trying things on a laptop",
+    },
+    Setting {
+        name: "colo",
+        default: &[],
+        repeatable: false,
+        value: "CODE",
+        help: "The IATA code of the place this server runs in, such as AMS",
+    },
+    Setting {
+        name: "base_url",
+        default: &[],
+        repeatable: false,
+        value: "URL",
+        help: "The address under which callers reach this server; by default made from the first --listen",
+    },
+    Setting {
+        name: "docs_url",
+        default: &[],
+        repeatable: false,
+        value: "URL",
+        help: "The documentation that errors point to; by default this server's own",
+    },
+    Setting {
+        name: "signup_url",
+        default: &[],
+        repeatable: false,
+        value: "URL",
+        help: "Where to get a key; by default a page of this server",
+    },
+    Setting {
+        name: "enterprise_url",
+        default: &[],
+        repeatable: false,
+        value: "URL",
+        help: "Where to get a higher daily limit; by default a page of this server",
+    },
+    Setting {
+        name: "max_connections",
+        default: &["10000"],
+        repeatable: false,
+        value: "N",
+        help: "How many connections may be open at once",
+    },
+    Setting {
+        name: "drain_seconds",
+        default: &["10"],
+        repeatable: false,
+        value: "N",
+        help: "How long requests in progress may take to finish when the server stops",
+    },
+    Setting {
+        name: "log_level",
+        default: &["info"],
+        repeatable: false,
+        value: "LEVEL",
+        help: "error, warn, info, debug or trace",
+    },
+    Setting {
+        name: "log_format",
+        default: &["text"],
+        repeatable: false,
+        value: "FORMAT",
+        help: "text or json",
+    },
+];
+
+const PREFIX: &str = "IPSE_";
+const FILE: &str = "config";
+
+impl Setting {
+    pub(crate) fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    pub(crate) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_uppercase())
+    }
+}
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    Flag(String),
+    Variable(String),
+    File(String),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Flag(flag) => write!(f, "flag --{flag}"),
+            Self::Variable(name) => write!(f, "environment {name}"),
+            Self::File(path) => write!(f, "file {path}"),
+        }
+    }
+}
+
+/// The texts of one setting, and where they came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) values: Vec<String>,
+    pub(crate) source: Source,
+}
+
+/// The flags as they were typed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags {
+    values: BTreeMap<&'static str, Vec<String>>,
+    file: Option<String>,
+}
+
+impl Flags {
+    fn arguments(command: Command, settings: impl Iterator<Item = &'static Setting>) -> Command {
+        let file =
+            Arg::new(FILE).long(FILE).value_name("FILE").help("A TOML file with settings [env: IPSE_CONFIG]");
+        settings.fold(command.arg(file), |command, setting| {
+            let mut help = format!("{} [env: {}]", setting.help, setting.variable());
+            if !setting.default.is_empty() {
+                help += &format!(" [default: {}]", setting.default.join(", "));
+            }
+            let action = if setting.repeatable { ArgAction::Append } else { ArgAction::Set };
+            command.arg(
+                Arg::new(setting.name)
+                    .long(setting.flag())
+                    .value_name(setting.value)
+                    .action(action)
+                    .help(help),
+            )
+        })
+    }
+
+    fn read(matches: &ArgMatches) -> Self {
+        let texts = |name: &str| {
+            matches
+                .try_get_many::<String>(name)
+                .ok()
+                .flatten()
+                .map(|values| values.cloned().collect::<Vec<_>>())
+        };
+        let values =
+            SETTINGS.iter().filter_map(|setting| Some((setting.name, texts(setting.name)?))).collect();
+        Self { values, file: texts(FILE).and_then(|mut files| files.pop()) }
+    }
+}
+
+/// All settings as flags.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ServeFlags(pub(crate) Flags);
+
+/// The flags of commands that only look for the data.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DataFlags(pub(crate) Flags);
+
+macro_rules! flags {
+    ($name:ident, $chosen:expr) => {
+        impl clap::Args for $name {
+            fn augment_args(command: Command) -> Command {
+                Flags::arguments(command, SETTINGS.iter().filter($chosen))
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
+            }
+        }
+
+        impl clap::FromArgMatches for $name {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                Ok(Self(Flags::read(matches)))
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                *self = Self::from_arg_matches(matches)?;
+                Ok(())
+            }
+        }
+    };
+}
+flags!(ServeFlags, |_| true);
+flags!(DataFlags, |setting| setting.name == "data_dir");
+
+/// Puts flags, environment and file together. What is unknown is added to `problems`, by name.
+pub(crate) fn gather(
+    flags: &Flags,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+    problems: &mut Vec<String>,
+) -> BTreeMap<&'static str, Given> {
+    let mut given: BTreeMap<&'static str, Given> = SETTINGS
+        .iter()
+        .map(|setting| {
+            let values = setting.default.iter().map(|text| (*text).to_owned()).collect();
+            (setting.name, Given { values, source: Source::Default })
+        })
+        .collect();
+    let mut variables = Vec::new();
+    let mut file = None;
+    for (name, value) in environment {
+        let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        let setting = SETTINGS.iter().find(|setting| setting.variable() == name);
+        match (setting, value.into_string()) {
+            (Some(setting), Ok(value)) => variables.push((setting, value)),
+            (None, Ok(value)) if name == "IPSE_CONFIG" => file = Some(value),
+            (None, _) => problems.push(format!(
+                "  environment {name}: no such setting; there are {}",
+                list(SETTINGS.iter().map(Setting::variable).chain(["IPSE_CONFIG".to_owned()]))
+            )),
+            (Some(_), Err(_)) => problems.push(format!("  environment {name}: the value is no text")),
+        }
+    }
+    if let Some(file) = flags.file.clone().or(file) {
+        read_file(&file, &mut given, problems);
+    }
+    for (setting, value) in variables {
+        let values = if setting.repeatable {
+            value.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+        } else {
+            vec![value]
+        };
+        given.insert(setting.name, Given { values, source: Source::Variable(setting.variable()) });
+    }
+    for setting in SETTINGS {
+        if let Some(values) = flags.values.get(setting.name) {
+            let source = Source::Flag(setting.flag());
+            given.insert(setting.name, Given { values: values.clone(), source });
+        }
+    }
+    given
+}
+
+fn read_file(path: &str, given: &mut BTreeMap<&'static str, Given>, problems: &mut Vec<String>) {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return problems.push(format!("  file {path}: cannot be read: {error}")),
+    };
+    let table: toml::Table = match text.parse() {
+        Ok(table) => table,
+        Err(error) => {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            return problems.push(format!("  file {path}, line {line}: not TOML: {}", error.message()));
+        }
+    };
+    for (key, value) in table {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == key) else {
+            let known = list(SETTINGS.iter().map(|setting| setting.name.to_owned()));
+            problems.push(format!("  file {path}, {key}: no such setting; there are {known}"));
+            continue;
+        };
+        let values = match value {
+            toml::Value::Array(values) if setting.repeatable => values.into_iter().map(scalar).collect(),
+            value => scalar(value).map(|text| vec![text]),
+        };
+        match values {
+            Some(values) => {
+                given.insert(setting.name, Given { values, source: Source::File(path.to_owned()) });
+            }
+            None => {
+                let shape = if setting.repeatable { "a list of texts" } else { "one text or number" };
+                problems.push(format!("  file {path}, {key}: must be {shape}"));
+            }
+        }
+    }
+}
+
+fn scalar(value: toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn list(names: impl Iterator<Item = String>) -> String {
+    names.collect::<Vec<_>>().join(", ")
+}
