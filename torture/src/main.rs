@@ -1,1 +1,3 @@
+//! Fault campaigns against a real server: exactness and durability are shown, not claimed.
+
 fn main() {}

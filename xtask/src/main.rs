@@ -1,1 +1,68 @@
-fn main() {}
+//! All automation of the project, behind `cargo xtask`.
+//!
+//! It must be quick to build, because everyone builds it first: it has next to no dependencies and none of the
+//! product's crates.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+mod harness;
+mod run;
+mod test;
+mod tidy;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask test           everything that must pass before a change is merged
+cargo xtask tidy           the rules of the repository that no compiler checks
+cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
+cargo xtask bench ARGS     build for release, then measure
+cargo xtask help           this list";
+
+/// What the shell calls a mistake of whoever typed the command, as opposed to a check that failed.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((command, rest)) = arguments.split_first() else {
+        eprintln!("Say what to do:\n{HELP}");
+        return ExitCode::from(EXIT_USAGE);
+    };
+    let done = match (command.as_str(), rest) {
+        ("help" | "--help" | "-h", _) => {
+            println!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        ("test", []) => root().and_then(|root| test::all(&root)),
+        ("tidy", []) => root().and_then(|root| tidy::report(&root)),
+        ("torture", rest) => root().and_then(|root| harness::torture(&root, rest)),
+        ("bench", rest) => root().and_then(|root| harness::bench(&root, rest)),
+        ("test" | "tidy", [argument, ..]) => {
+            eprintln!(
+                "`cargo xtask {command}` takes no arguments, and was given `{argument}`: leave it out."
+            );
+            return ExitCode::from(EXIT_USAGE);
+        }
+        _ => {
+            eprintln!("`{command}` is not a command of `cargo xtask`. These are:\n{HELP}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The repository's root. Cargo tells it at run time; a path fixed at build time would be wrong as soon as two
+/// checkouts share a target folder.
+fn root() -> anyhow::Result<PathBuf> {
+    let manifest_folder = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    manifest_folder
+        .as_deref()
+        .and_then(|folder| folder.parent())
+        .map(PathBuf::from)
+        .ok_or_else(|| anyhow::anyhow!("The repository is not to be found. Start this with `cargo xtask`."))
+}

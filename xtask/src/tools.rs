@@ -1,0 +1,221 @@
+//! The tools beside cargo that the tests need: found, installed where that is ours to do, or asked for by name.
+
+use crate::run;
+use anyhow::{Context, bail};
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) const INSTALL_CARGO_DENY: &str = "cargo install cargo-deny --locked";
+
+/// What the tests are told about through their environment.
+pub(crate) struct Peers {
+    pub(crate) python: PathBuf,
+    pub(crate) chromium: PathBuf,
+}
+
+/// Everything is in place after this, or the error says what to install and how.
+pub(crate) fn ready(root: &Path) -> anyhow::Result<Peers> {
+    let missing = missing();
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    let chromium = CHROMIUM.iter().find_map(|name| run::find_program(name));
+    Ok(Peers {
+        python: venv(root)?,
+        chromium: chromium.context("Chromium is gone since it was found a moment ago: start again")?,
+    })
+}
+
+/// Whether cargo-deny can be used. Only a CI machine is made to build it: it takes minutes.
+pub(crate) fn cargo_deny_ready(root: &Path) -> anyhow::Result<bool> {
+    let answers =
+        || run::quietly(run::cargo(root).args(["deny", "--version"])).is_some_and(|status| status.success());
+    if answers() {
+        return Ok(true);
+    }
+    if std::env::var_os("CI").is_none() {
+        return Ok(false);
+    }
+    println!("{INSTALL_CARGO_DENY}");
+    let installed = run::status(run::cargo(root).args(INSTALL_CARGO_DENY.split(' ').skip(1)))?;
+    if !(installed.success() && answers()) {
+        bail!(
+            "cargo-deny cannot be installed: read cargo's reason above, or put it on this machine beforehand."
+        );
+    }
+    Ok(true)
+}
+
+/// Under which names the browser is packaged.
+const CHROMIUM: &[&str] = &["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+struct Tool {
+    what: &'static str,
+    is_there: fn() -> bool,
+    debian: &'static str,
+    fedora: &'static str,
+    arch: &'static str,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        what: "chromium",
+        is_there: || CHROMIUM.iter().any(|name| run::find_program(name).is_some()),
+        debian: "chromium",
+        fedora: "chromium",
+        arch: "chromium",
+    },
+    Tool { what: "curl", is_there: || all_there(&["curl"]), debian: "curl", fedora: "curl", arch: "curl" },
+    Tool {
+        what: "nghttp and h2load",
+        is_there: || all_there(&["nghttp", "h2load"]),
+        debian: "nghttp2-client",
+        fedora: "nghttp2",
+        arch: "nghttp2",
+    },
+    Tool {
+        what: "Python 3.10 or later with venv",
+        is_there: || python().is_some(),
+        debian: "python3-venv",
+        fedora: "python3",
+        arch: "python",
+    },
+    Tool {
+        what: "mkfs.ext4",
+        is_there: || all_there(&["mkfs.ext4"]),
+        debian: "e2fsprogs",
+        fedora: "e2fsprogs",
+        arch: "e2fsprogs",
+    },
+    Tool {
+        what: "unshare",
+        is_there: || all_there(&["unshare"]),
+        debian: "util-linux",
+        fedora: "util-linux",
+        arch: "util-linux",
+    },
+];
+
+fn all_there(programs: &[&str]) -> bool {
+    programs.iter().all(|name| run::find_program(name).is_some())
+}
+
+fn missing() -> Vec<&'static Tool> {
+    TOOLS.iter().filter(|tool| !(tool.is_there)()).collect()
+}
+
+fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
+    // The owner of this process is the user that it runs as.
+    let as_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if !(as_root && Path::new("/etc/debian_version").exists()) {
+        bail!("{}", request(wanted, |program| run::find_program(program).is_some()));
+    }
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    println!("Installing what is missing: {}", names(wanted));
+    // A mirror that is away does not matter if the packages are in the cache; if they are not, the next call says so.
+    run::status(apt_get().args(["update", "--quiet"]))?;
+    run::status(
+        apt_get()
+            .args(["install", "--yes", "--quiet", "--no-install-recommends"])
+            .args(wanted.iter().map(|tool| tool.debian)),
+    )?;
+    let still = missing();
+    if !still.is_empty() {
+        bail!(
+            "{} cannot be installed: apt-get says why above. Install by hand, then start again.",
+            names(&still)
+        );
+    }
+    Ok(())
+}
+
+fn names(tools: &[&Tool]) -> String {
+    tools.iter().map(|tool| tool.what).collect::<Vec<_>>().join(", ")
+}
+
+/// What to tell someone on whose machine we install nothing.
+fn request(wanted: &[&Tool], has: impl Fn(&str) -> bool) -> String {
+    let packages =
+        |of: fn(&Tool) -> &'static str| wanted.iter().map(|tool| of(tool)).collect::<Vec<_>>().join(" ");
+    let command = if has("apt-get") {
+        format!("sudo apt-get install --no-install-recommends {}", packages(|tool| tool.debian))
+    } else if has("dnf") {
+        format!("sudo dnf install {}", packages(|tool| tool.fedora))
+    } else if has("pacman") {
+        format!("sudo pacman -S {}", packages(|tool| tool.arch))
+    } else {
+        format!("your package manager; Debian's names are {}", packages(|tool| tool.debian))
+    };
+    format!("Missing: {}. Install with: {command}", names(wanted))
+}
+
+/// A Python that can make virtual environments. A version manager's comes first in the path but may be a bare one;
+/// then the system's own is tried.
+fn python() -> Option<PathBuf> {
+    ["python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(|program| {
+        let probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
+        run::quietly(Command::new(program).args(["-c", probe])).is_some_and(|status| status.success())
+    })
+}
+
+/// The Python of our own environment, which is made anew whenever what it is made from has changed.
+fn venv(root: &Path) -> anyhow::Result<PathBuf> {
+    let folder = run::target_folder(root).join("tools/venv");
+    let inside = folder.join("bin/python");
+    let requirements = root.join("xtask/requirements.txt");
+    let wanted = std::fs::read_to_string(&requirements)
+        .with_context(|| format!("{} cannot be read: restore it from git", requirements.display()))?;
+    let stamp = folder.join("stamp");
+    let same = std::fs::read_to_string(&stamp).is_ok_and(|made_from| made_from == wanted);
+    // A stamp outlives the interpreter that the environment links to.
+    if same && run::quietly(Command::new(&inside).arg("--version")).is_some_and(|status| status.success()) {
+        return Ok(inside);
+    }
+    println!("Making the Python environment in {}", folder.display());
+    let python = python().context("Python is gone since it was found a moment ago: start again")?;
+    let steps: [(&Path, Vec<&OsStr>); 2] = [
+        (&python, vec!["-m".as_ref(), "venv".as_ref(), "--clear".as_ref(), folder.as_os_str()]),
+        (
+            &inside,
+            ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "-r"]
+                .map(OsStr::new)
+                .into_iter()
+                .chain([requirements.as_os_str()])
+                .collect(),
+        ),
+    ];
+    for (program, arguments) in steps {
+        if !run::status(Command::new(program).args(arguments))?.success() {
+            bail!(
+                "The Python environment cannot be made: the reason stands above. If a version is gone from the \
+                 package index, choose another in xtask/requirements.txt."
+            );
+        }
+    }
+    std::fs::write(&stamp, wanted).with_context(|| format!("{} cannot be written", stamp.display()))?;
+    Ok(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_must_install_is_told_the_command() {
+        let wanted: Vec<&Tool> = TOOLS.iter().filter(|tool| tool.what.starts_with("nghttp")).collect();
+        let check = |manager: &str, expected: &str| {
+            let text = request(&wanted, |program| program == manager);
+            assert_eq!(text, format!("Missing: nghttp and h2load. Install with: {expected}"));
+        };
+        check("apt-get", "sudo apt-get install --no-install-recommends nghttp2-client");
+        check("dnf", "sudo dnf install nghttp2");
+        check("pacman", "sudo pacman -S nghttp2");
+        check("", "your package manager; Debian's names are nghttp2-client");
+    }
+}
