@@ -1,3 +1,46 @@
-//! Fault campaigns against a real server: exactness and durability are shown, not claimed.
+//! Fault campaigns against the real thing: `cargo xtask torture NAME [--count N] [--seed N]`.
+//!
+//! Each campaign prints its seed, its figure and the command that replays it, and fails if the figure misses its
+//! target. `short` runs every campaign in a small form; the tests do.
 
-fn main() {}
+#![expect(clippy::print_stdout, reason = "campaigns report to the terminal")]
+
+mod campaign;
+mod http;
+mod random;
+mod server;
+mod stopwatch;
+
+use anyhow::{Result, bail};
+use campaign::{Campaign, Options};
+use std::process::ExitCode;
+
+/// Every campaign: its name, its full count, its count in the tests, and what it does.
+const CAMPAIGNS: &[Campaign] = &[];
+
+fn main() -> ExitCode {
+    match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("failed: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let names: Vec<&str> = CAMPAIGNS.iter().map(|campaign| campaign.name).collect();
+    match arguments {
+        [command] if command == "short" => {
+            for campaign in CAMPAIGNS {
+                campaign.run(&Options { count: campaign.short_count, seed: random::fresh_seed() })?;
+            }
+            Ok(())
+        }
+        [name, rest @ ..] => match CAMPAIGNS.iter().find(|campaign| campaign.name == name) {
+            Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),
+            None => bail!("there is no campaign {name:?}; there are short, {}", names.join(", ")),
+        },
+        [] => bail!("name a campaign: short, {}", names.join(", ")),
+    }
+}

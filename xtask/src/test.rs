@@ -89,8 +89,8 @@ fn tests(root: &Path, peers: &Peers, counts: &mut Counts) -> anyhow::Result<()> 
     let mut command = run::cargo(root);
     command
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env("IPSE_TEST_PYTHON", &peers.python)
-        .env("IPSE_TEST_CHROMIUM", &peers.chromium);
+        .env("XTASK_PYTHON", &peers.python)
+        .env("XTASK_CHROMIUM", &peers.chromium);
     let status = run::watched(&mut command, std::io::stdout(), |line| counts.read(line))?;
     if status.success() {
         return Ok(());

@@ -1,0 +1,37 @@
+//! Randomness that can be replayed: everything a campaign does follows from its seed.
+
+use std::hash::{BuildHasher, RandomState};
+
+/// A seed nobody chose. It is printed, so that the run can be repeated.
+pub(crate) fn fresh_seed() -> u64 {
+    RandomState::new().hash_one(0) >> 32
+}
+
+/// `SplitMix64`: small, well spread, and the same everywhere.
+#[derive(Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    /// One of the given things.
+    pub(crate) fn pick<'a, T>(&mut self, things: &'a [T]) -> &'a T {
+        let index = self.below(things.len() as u64);
+        &things[usize::try_from(index).unwrap_or_default()]
+    }
+}
