@@ -54,7 +54,8 @@ pub struct Replies {
     links: Links,
 }
 
-/// Everything that a 401, 403, 4xx or 500 says.
+/// Everything that an error says.
+#[derive(Clone, Copy)]
 struct Problem<'a> {
     status: StatusCode,
     error: &'static str,

@@ -55,7 +55,7 @@ fn is_global_v4(ip: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only 2000::/3 is given out to the public; within it IANA's special-purpose registry, and beside it the
+/// Only `2000::/3` is given out to the public; within it IANA's special-purpose registry, and beside it the
 /// well-known prefix of NAT64, which stands for a global IPv4 address.
 fn is_global_v6(ip: Ipv6Addr) -> bool {
     let segments = ip.segments();

@@ -2,7 +2,7 @@
 //!
 //! The order of the fields is the order of the bytes, and the same types describe themselves in OpenAPI.
 
-use crate::{Client, Network, Now, Place, Scope};
+use crate::{Client, Colo, HttpVersion, Network, Now, Place, Scope, TlsVersion, Zone};
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use utoipa::ToSchema;
@@ -201,7 +201,7 @@ impl<'a> GeoFields<'a> {
             continent: text(|place| &place.continent),
             latitude: place.and_then(|place| place.latitude),
             longitude: place.and_then(|place| place.longitude),
-            timezone: zone.map(|zone| zone.name()),
+            timezone: zone.map(Zone::name),
             timezone_offset: zone.and_then(|zone| zone.offset_seconds(now)),
             postal_code: text(|place| &place.postal_code),
             asn: network.map(|network| network.asn),
@@ -275,10 +275,10 @@ pub struct TransportFields<'a> {
 impl<'a> TransportFields<'a> {
     fn of(client: &'a Client) -> Self {
         Self {
-            http_protocol: client.http.map(|http| http.as_str()),
-            tls_version: client.tls_version.map(|tls| tls.as_str()),
+            http_protocol: client.http.map(HttpVersion::as_str),
+            tls_version: client.tls_version.map(TlsVersion::as_str),
             rtt: client.rtt_ms,
-            colo: client.colo.as_ref().map(|colo| colo.as_str()),
+            colo: client.colo.as_ref().map(Colo::as_str),
         }
     }
 }
@@ -286,7 +286,7 @@ impl<'a> TransportFields<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Address, Colo, HttpVersion, TlsVersion, Zone};
+    use crate::Address;
 
     const NOON: Now = Now { unix_ms: 1_768_478_400_000, boot_ms: 0 };
 

@@ -1,5 +1,6 @@
 //! What can break in storage, in words for the operator.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,7 +99,7 @@ impl Error {
         const FULL: &str = "13";
         const CORRUPT: &str = "11";
         const NOT_A_DATABASE: &str = "26";
-        let code = source.as_database_error().and_then(|error| error.code().map(|code| code.into_owned()));
+        let code = source.as_database_error().and_then(|error| error.code().map(Cow::into_owned));
         match code.as_deref() {
             Some(FULL) => Self::DiskFull(path.to_owned()),
             Some(NOT_A_DATABASE) => {

@@ -6,12 +6,15 @@
 use crate::{DataFolder, Error, Subject};
 use ipse_model::{DAILY_LIMIT, Day, KEYS_PER_ACCOUNT, Key, KeyHash, KeyId, KeyState, KeyText, Now, Scope};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Row};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Connection, Row};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 const MIGRATIONS: &[(i64, &str)] = &[(1, include_str!("../migrations/0001_accounts_keys_usage.sql"))];
+/// Every connection waits its turn, writes ahead, and syncs before it says that something is written.
+const SETTINGS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+                        PRAGMA foreign_keys = ON;";
 /// How many changes of keys are remembered for servers that lag behind.
 const CHANGES_KEPT: i64 = 10_000;
 
@@ -106,19 +109,19 @@ impl Records {
         let failed = |source| Error::database(&path, source);
         let options =
             AnyConnectOptions::from_str(&sqlite_url(&path)).map_err(failed)?.disable_statement_logging();
+        // A pool would try a failing connection again and again; this one says at once what is wrong.
+        let mut first = options.connect().await.map_err(failed)?;
+        sqlx::raw_sql(SETTINGS).execute(&mut first).await.map_err(failed)?;
+        check(&mut first, &path).await?;
         let pool = |connections| {
             AnyPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
-                Box::pin(async move {
-                    let settings = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; \
-                                    PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
-                    sqlx::raw_sql(settings).execute(connection).await.map(drop)
-                })
+                Box::pin(async move { sqlx::raw_sql(SETTINGS).execute(connection).await.map(drop) })
             })
         };
         let writer = pool(1).connect_with(options.clone()).await.map_err(failed)?;
         let readers = pool(4).connect_lazy_with(options);
+        first.close().await.map_err(failed)?;
         let records = Self { writer, readers, path };
-        records.check().await?;
         records.migrate().await?;
         Ok(records)
     }
@@ -421,7 +424,6 @@ impl Records {
     }
 
     /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
-    #[expect(clippy::type_complexity, reason = "a list of numbers, each with its key if it is still there")]
     pub(crate) async fn keys_changed_since(
         &self,
         seen: i64,
@@ -470,18 +472,6 @@ impl Records {
             Ok(changed)
         };
         work.await.map_err(self.failed())
-    }
-
-    async fn check(&self) -> Result<(), Error> {
-        let row =
-            sqlx::query("PRAGMA quick_check(1)").fetch_one(&self.writer).await.map_err(self.failed())?;
-        match row.try_get::<String, _>(0).map_err(self.failed())? {
-            ok if ok == "ok" => Ok(()),
-            what => Err(Error::Damaged {
-                path: self.path.clone(),
-                what: what.lines().collect::<Vec<_>>().join("; "),
-            }),
-        }
     }
 
     async fn migrate(&self) -> Result<(), Error> {
@@ -722,8 +712,20 @@ async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), s
     Ok(())
 }
 
+/// Reads every page once, so that damage is found before anything is served from it.
+async fn check(connection: &mut AnyConnection, path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::database(path, source);
+    let row = sqlx::query("PRAGMA quick_check(1)").fetch_one(connection).await.map_err(failed)?;
+    match row.try_get::<String, _>(0).map_err(failed)? {
+        ok if ok == "ok" => Ok(()),
+        what => {
+            Err(Error::Damaged { path: path.to_owned(), what: what.lines().collect::<Vec<_>>().join("; ") })
+        }
+    }
+}
+
 /// A path as a URL: everything that a URL might read in another way is escaped.
-fn sqlite_url(path: &std::path::Path) -> String {
+fn sqlite_url(path: &Path) -> String {
     use std::fmt::Write;
     let mut url = "sqlite://".to_owned();
     for byte in path.to_string_lossy().bytes() {

@@ -1,0 +1,71 @@
+//! The key table follows the records.
+
+use crate::Store;
+use ipse_model::{KeyState, Scope};
+use ipse_store::{KeyTable, Records};
+
+#[tokio::test]
+async fn changes_of_another_process_arrive_with_the_next_refresh() {
+    let store = Store::new().await;
+    let (first, _) = store.key(None).await;
+    let table = KeyTable::load(&store.records).await.unwrap();
+    assert!(table.find(&first.hash()).is_some());
+
+    let other = Records::open(&store.folder).await.unwrap();
+    let (text, key) = {
+        let account = crate::email("new@example.com");
+        crate::create(&other, &account, Some(5)).await.unwrap()
+    };
+    assert!(table.find(&text.hash()).is_none());
+    assert_eq!(table.refresh(&store.records).await.unwrap(), []);
+    let found = table.find(&text.hash()).unwrap();
+    assert_eq!((found.id, found.daily_limit, found.state), (key.id, 5, KeyState::Active));
+
+    other.set_scope(key.id, Scope::Full).await.unwrap();
+    other.pause(key.id, crate::NOON).await.unwrap();
+    table.refresh(&store.records).await.unwrap();
+    let found = table.find(&text.hash()).unwrap();
+    assert_eq!((found.scope, found.state, found.resumes), (Scope::Full, KeyState::Paused, 0));
+
+    other.resume(key.id).await.unwrap();
+    let rolled = other.roll(key.id).await.unwrap().unwrap();
+    table.refresh(&store.records).await.unwrap();
+    assert!(table.find(&text.hash()).is_none(), "the old text is invalid at once");
+    assert_eq!(table.find(&rolled.hash()).unwrap().resumes, 1);
+
+    other.delete_key(key.id).await.unwrap();
+    assert_eq!(table.refresh(&store.records).await.unwrap(), [key.id]);
+    assert!(table.find(&rolled.hash()).is_none());
+    assert_eq!(table.len(), 1);
+    assert_eq!(table.refresh(&store.records).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn deleting_an_account_takes_its_keys_out_of_the_table() {
+    let store = Store::new().await;
+    let account = crate::email("me@example.com");
+    for _ in 0..3 {
+        crate::create(&store.records, &account, None).await.unwrap();
+    }
+    let table = KeyTable::load(&store.records).await.unwrap();
+    store.records.delete_account(&account).await.unwrap();
+    assert_eq!(table.refresh(&store.records).await.unwrap().len(), 3);
+    assert!(table.is_empty());
+}
+
+#[tokio::test]
+async fn a_table_that_lags_behind_the_log_compares_everything() {
+    let store = Store::new().await;
+    let (_, doomed) = store.key(None).await;
+    let (kept, _) = store.key(None).await;
+    let table = KeyTable::load(&store.records).await.unwrap();
+    store.records.delete_key(doomed.id).await.unwrap();
+    // More changes than the log keeps would take minutes here: forget them as the log does.
+    let status = std::process::Command::new("sqlite3")
+        .arg(store.folder.database())
+        .arg("DELETE FROM key_changes; UPDATE sequences SET value = value + 1 WHERE name = 'key_change'")
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "sqlite3 is needed: cargo xtask test installs it");
+    assert_eq!(table.refresh(&store.records).await.unwrap(), [doomed.id]);
+    assert!(table.find(&kept.hash()).is_some() && table.len() == 1);
+}

@@ -1,0 +1,197 @@
+//! The contract of `Records`.
+
+use crate::{NOON, Store, create, email, later};
+use ipse_model::{DAILY_LIMIT, KeyId, KeyState, Scope};
+use ipse_store::{DataFolder, Error, Records};
+use std::collections::HashSet;
+use std::fs;
+
+#[tokio::test]
+async fn a_new_key_is_active_with_the_free_limit_and_only_its_hash_is_stored() {
+    let store = Store::new().await;
+    let account = email("me@example.com");
+    let (text, record) = create(&store.records, &account, None).await.unwrap();
+    assert_eq!(record.account, "me@example.com");
+    assert_eq!((record.state, record.scope, record.daily_limit), (KeyState::Active, Scope::Geo, DAILY_LIMIT));
+    assert_eq!(record.last_four, text.last_four());
+    assert_eq!(store.records.key(record.id).await.unwrap(), Some(record));
+    store.records.close().await;
+    for entry in fs::read_dir(store.folder.path()).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = if path.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        let secret = text.reveal().as_bytes();
+        assert!(!bytes.windows(secret.len()).any(|window| window == secret), "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn an_account_holds_ten_keys_and_deleting_one_frees_its_place() {
+    let store = Store::new().await;
+    let account = email("me@example.com");
+    for _ in 0..10 {
+        assert!(create(&store.records, &account, None).await.is_some());
+    }
+    assert!(create(&store.records, &account, None).await.is_none());
+    let keys = store.records.keys(Some(&account)).await.unwrap();
+    // Whatever its state, a key that exists counts.
+    assert!(store.records.set_active(keys[0].id, false).await.unwrap());
+    assert!(create(&store.records, &account, None).await.is_none());
+    assert!(store.records.delete_key(keys[0].id).await.unwrap());
+    let (_, fresh) = create(&store.records, &account, None).await.unwrap();
+    assert!(keys.iter().all(|key| key.id != fresh.id), "a number is never given out again");
+    assert!(create(&store.records, &account, None).await.is_none());
+}
+
+#[tokio::test]
+async fn a_hundred_parallel_creates_end_with_exactly_ten() {
+    let store = Store::new().await;
+    // Two programs on one folder: each has connections of its own.
+    let other = Records::open(&store.folder).await.unwrap();
+    let creates = (0..100).map(|i| {
+        let records = if i % 2 == 0 { store.records.clone() } else { other.clone() };
+        tokio::spawn(async move { create(&records, &email("me@example.com"), None).await.is_some() })
+    });
+    let mut made = 0;
+    for create in creates.collect::<Vec<_>>() {
+        made += u32::from(create.await.unwrap());
+    }
+    assert_eq!(made, 10);
+    assert_eq!(store.records.keys(Some(&email("me@example.com"))).await.unwrap().len(), 10);
+}
+
+#[tokio::test]
+async fn states_change_and_say_whether_they_did() {
+    let store = Store::new().await;
+    let records = &store.records;
+    let (_, key) = store.key(None).await;
+    let state = async || records.key(key.id).await.unwrap().unwrap().state;
+
+    assert!(!records.resume(key.id).await.unwrap(), "it was not paused");
+    assert!(records.pause(key.id, NOON).await.unwrap());
+    assert!(!records.pause(key.id, later(NOON, 5)).await.unwrap());
+    let paused = records.key(key.id).await.unwrap().unwrap();
+    assert_eq!((paused.state, paused.paused_ms), (KeyState::Paused, Some(NOON.unix_ms)));
+
+    assert!(records.set_active(key.id, false).await.unwrap());
+    assert_eq!(state().await, KeyState::Inactive);
+    assert!(!records.set_active(key.id, false).await.unwrap());
+    assert!(records.set_active(key.id, true).await.unwrap());
+    assert_eq!(state().await, KeyState::Paused, "deactivating is no way around a pause");
+
+    assert!(records.resume(key.id).await.unwrap());
+    assert_eq!(state().await, KeyState::Active);
+    let none = KeyId(999);
+    assert!(!records.pause(none, NOON).await.unwrap() && !records.delete_key(none).await.unwrap());
+    assert!(records.roll(none).await.unwrap().is_none() && records.key(none).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_burst_does_not_pause_a_key_that_was_resumed_meanwhile() {
+    let store = Store::new().await;
+    let (_, key) = store.key(None).await;
+    assert!(store.records.pause_for_burst(key.id, 0, NOON).await.unwrap());
+    assert!(store.records.resume(key.id).await.unwrap());
+    assert!(!store.records.pause_for_burst(key.id, 0, NOON).await.unwrap());
+    assert!(store.records.pause_for_burst(key.id, 1, NOON).await.unwrap());
+}
+
+#[tokio::test]
+async fn rolling_changes_the_text_and_nothing_else() {
+    let store = Store::new().await;
+    let (old, key) = store.key(Some(77)).await;
+    let new = store.records.roll(key.id).await.unwrap().unwrap();
+    assert!(new != old);
+    let rolled = store.records.key(key.id).await.unwrap().unwrap();
+    assert_eq!(rolled.last_four, new.last_four());
+    assert_eq!((rolled.id, rolled.daily_limit, rolled.created_ms), (key.id, 77, key.created_ms));
+}
+
+#[tokio::test]
+async fn scope_and_limit_can_be_changed_later() {
+    let store = Store::new().await;
+    let (_, key) = store.key(None).await;
+    assert!(store.records.set_scope(key.id, Scope::Full).await.unwrap());
+    assert!(!store.records.set_scope(key.id, Scope::Full).await.unwrap());
+    assert!(store.records.set_daily_limit(key.id, 5).await.unwrap());
+    assert!(!store.records.set_daily_limit(key.id, 5).await.unwrap());
+    let changed = store.records.key(key.id).await.unwrap().unwrap();
+    assert_eq!((changed.scope, changed.daily_limit), (Scope::Full, 5));
+}
+
+#[tokio::test]
+async fn deleting_an_account_deletes_its_keys_and_no_others() {
+    let store = Store::new().await;
+    let (mine, theirs) = (email("me@example.com"), email("them@example.com"));
+    for account in [&mine, &mine, &theirs] {
+        create(&store.records, account, None).await.unwrap();
+    }
+    assert!(!store.records.create_account(&mine, NOON).await.unwrap());
+    let counts =
+        store.records.accounts().await.unwrap().into_iter().map(|account| (account.email, account.keys));
+    assert_eq!(
+        counts.collect::<Vec<_>>(),
+        [("me@example.com".to_owned(), 2), ("them@example.com".to_owned(), 1)]
+    );
+    assert!(store.records.delete_account(&mine).await.unwrap());
+    assert!(!store.records.delete_account(&mine).await.unwrap());
+    assert_eq!(store.records.keys(None).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn key_texts_do_not_repeat() {
+    let store = Store::new().await;
+    let mut seen = HashSet::new();
+    for _ in 0..20 {
+        assert!(seen.insert(store.key(None).await.0.reveal().to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+    let store = Store::new().await;
+    let folder = DataFolder::create(&store.dir.path().join("other")).unwrap();
+    let rubbish = "not a database ".repeat(1000);
+    fs::write(folder.database(), &rubbish).unwrap();
+    let error = Records::open(&folder).await.unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert_eq!(fs::read_to_string(folder.database()).unwrap(), rubbish);
+}
+
+#[tokio::test]
+async fn a_database_with_damaged_pages_is_refused() {
+    let store = Store::new().await;
+    for _ in 0..50 {
+        store.key(None).await;
+    }
+    store.records.close().await;
+    let path = store.folder.database();
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[4096..middle].fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+    let error = Records::open(&store.folder).await.unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_a_later_version_is_refused() {
+    let store = Store::new().await;
+    store.records.close().await;
+    let status = std::process::Command::new("sqlite3")
+        .arg(store.folder.database())
+        .arg("INSERT INTO schema_migrations VALUES (999)")
+        .status();
+    assert!(status.is_ok_and(|status| status.success()), "sqlite3 is needed: cargo xtask test installs it");
+    let error = Records::open(&store.folder).await.unwrap_err().to_string();
+    assert!(error.contains("newer version") && error.contains("999"), "{error}");
+}
+
+#[tokio::test]
+async fn the_built_in_engine_has_no_known_corruption() {
+    let version = Store::new().await.records.engine_version().await.unwrap();
+    let parts: Vec<u32> = version.split('.').map(|part| part.parse().unwrap()).collect();
+    assert!(
+        parts >= vec![3, 51, 3],
+        "SQLite {version} can damage its write-ahead log; 3.51.3 and later do not"
+    );
+}
