@@ -83,6 +83,13 @@ const TOOLS: &[Tool] = &[
         arch: "python",
     },
     Tool {
+        what: "sqlite3",
+        is_there: || all_there(&["sqlite3"]),
+        debian: "sqlite3",
+        fedora: "sqlite",
+        arch: "sqlite",
+    },
+    Tool {
         what: "mkfs.ext4",
         is_there: || all_there(&["mkfs.ext4"]),
         debian: "e2fsprogs",

@@ -175,7 +175,10 @@ fn scope_parameter() -> Value {
         "in": "query",
         "required": false,
         "description": "Narrows the key's scope for this request. Broader and unknown values are ignored.",
-        "schema": { "$ref": "#/components/schemas/Scope" },
+        "schema": { "anyOf": [
+            { "$ref": "#/components/schemas/Scope" },
+            { "type": "string", "description": "Any other text is ignored." },
+        ] },
     })
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::Method;
 use ipse_edge::{Reply, Visit};
 use ipse_store::{Counters, Error};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const LOOKUP: &str = "/api/v1/ip";
 const DEMO: &str = "/api/v1/ip/demo";
@@ -17,6 +18,8 @@ pub struct Api<C> {
     lookup: Lookup<C>,
     replies: Replies,
     openapi: Bytes,
+    /// Whether the last charge failed, so that a lasting failure fills no log.
+    failing: AtomicBool,
 }
 
 impl<C: Counters> Api<C> {
@@ -25,7 +28,7 @@ impl<C: Counters> Api<C> {
     pub fn new(lookup: Lookup<C>, base_url: &str, links: Links) -> Self {
         let replies = Replies::new(links);
         let openapi = openapi::document(base_url, &replies).into();
-        Self { lookup, replies, openapi }
+        Self { lookup, replies, openapi, failing: AtomicBool::new(false) }
     }
 
     /// Whether an address belongs to the API.
@@ -39,7 +42,7 @@ impl<C: Counters> Api<C> {
         let method = &visit.request.method;
         match visit.request.uri.path() {
             path @ (LOOKUP | DEMO) => match *method {
-                // HEAD is GET without the body, which the HTTP layer leaves out.
+                // HEAD is GET without the body, which the edge leaves out.
                 Method::GET | Method::HEAD if path == LOOKUP => self.reply(self.lookup.keyed(visit).await),
                 Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
                 Method::OPTIONS => Replies::preflight(),
@@ -55,9 +58,16 @@ impl<C: Counters> Api<C> {
 
     fn reply(&self, outcome: Result<Outcome, Error>) -> Reply {
         match outcome {
-            Ok(outcome) => self.replies.outcome(outcome),
+            Ok(outcome) => {
+                if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
+                    tracing::info!("requests are charged again");
+                }
+                self.replies.outcome(outcome)
+            }
             Err(error) => {
-                tracing::error!(error = %error, error.transient = error.transient(), "a request could not be charged");
+                if !self.failing.swap(true, Ordering::Relaxed) {
+                    tracing::error!(error = %error, "requests cannot be charged and are answered with 500");
+                }
                 self.replies.internal_error()
             }
         }

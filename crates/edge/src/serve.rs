@@ -8,9 +8,9 @@ use crate::wire::Wire;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, Version};
+use http::{HeaderMap, Method, Request, Response, Version, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -232,9 +232,18 @@ where
     let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
     let client = house.trust.client(&connection, &request.headers);
     let visit = Visit { client, now: house.clock.now(), request };
+    let head = visit.request.method == Method::HEAD;
     // The call itself may panic as well as the future that it makes.
     let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
-    Ok(answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked)))
+    let reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
+    Ok(if head { without_body(reply) } else { reply })
+}
+
+/// The answer to HEAD: that to GET without the body. Hyper would send one over HTTP/2.
+fn without_body(mut reply: Reply) -> Reply {
+    let length = reply.body().size_hint().exact().unwrap_or_default();
+    reply.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
+    reply.map(|_| Full::default())
 }
 
 fn header_bytes(headers: &HeaderMap) -> usize {
@@ -247,5 +256,65 @@ fn http_version(version: Version) -> Option<HttpVersion> {
         Version::HTTP_11 => Some(HttpVersion::Http11),
         Version::HTTP_2 => Some(HttpVersion::Http2),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::AddressHeader;
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// Runs an edge whose service panics, and says what one request gets.
+    async fn ask(
+        edge: Edge<impl Fn(Visit) -> std::future::Ready<Reply> + Send + Sync + 'static>,
+        request: &str,
+    ) -> String {
+        let address: SocketAddr = edge.listeners[0].local_addr().unwrap();
+        let serving = tokio::spawn(edge.run(std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        serving.abort();
+        answer
+    }
+
+    fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
+        Edge {
+            listeners: vec![listener],
+            trust: Trust { proxies: Vec::new(), header: AddressHeader::Auto, pretend: None, colo: None },
+            clock: Clock::system(),
+            max_connections: 10,
+            drain: Duration::ZERO,
+            service,
+            faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_service_that_panics_is_a_fault_and_not_a_dead_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |visit: Visit| {
+            assert!(visit.request.uri.path() != "/panic", "as asked");
+            std::future::ready(Response::new(Full::from("fine")))
+        });
+        let two =
+            "GET /panic HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+        let answer = ask(edge, two).await;
+        assert!(answer.contains("Panicked") && answer.ends_with("fine"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_visit_tells_the_moment_the_caller_and_the_round_trip() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |visit: Visit| {
+            let told =
+                format!("{} {:?} {:?}", visit.client.address.ip(), visit.client.http, visit.client.rtt_ms);
+            std::future::ready(Response::new(Full::from(told)))
+        });
+        let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
+        assert!(answer.contains("127.0.0.1 Some(Http10) Some("), "{answer}");
     }
 }

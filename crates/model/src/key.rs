@@ -225,7 +225,7 @@ mod tests {
             Ok::<_, NotAKey>(())
         })
         .unwrap();
-        assert_eq!(zeros.reveal(), format!("{ZEROS}{}", ZEROS_CHECK));
+        assert_eq!(zeros.reveal(), format!("{ZEROS}{ZEROS_CHECK}"));
     }
 
     const ZEROS_CHECK: &str = "3B5SOj";

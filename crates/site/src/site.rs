@@ -32,7 +32,7 @@ impl Site {
             "/robots.txt" => &assets::robots,
             _ => return reply::not_found(links, &visit.request.headers),
         };
-        // The HTTP library cuts the body of an answer to HEAD, and keeps its length.
+        // The edge cuts the body of an answer to HEAD.
         if visit.request.method != Method::GET && visit.request.method != Method::HEAD {
             return reply::method_not_allowed(links, &visit.request.headers);
         }

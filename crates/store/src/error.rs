@@ -101,6 +101,7 @@ impl Error {
         const NOT_A_DATABASE: &str = "26";
         let code = source.as_database_error().and_then(|error| error.code().map(Cow::into_owned));
         match code.as_deref() {
+            Some(_) if is_full(path) => Self::DiskFull(path.to_owned()),
             Some(FULL) => Self::DiskFull(path.to_owned()),
             Some(NOT_A_DATABASE) => {
                 Self::Damaged { path: path.to_owned(), what: "it is no SQLite database".into() }
@@ -111,4 +112,11 @@ impl Error {
             _ => Self::Database(Arc::new(source)),
         }
     }
+}
+
+/// SQLite has many names for a failure that comes of a full disk; the disk itself has one.
+fn is_full(path: &Path) -> bool {
+    const TOO_LITTLE: u64 = 128 * 1024;
+    let folder = path.parent().unwrap_or(path);
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < TOO_LITTLE)
 }

@@ -26,7 +26,7 @@ const DOORS: &[(&[&str], &[&str])] = &[
     (&["askama", "argon2", "lettre"], &["ipse-site"]),
     (&["maxminddb", "csv", "reqwest", "tzf-rs"], &["ipse-geodata"]),
     (&["clap", "toml", "figment"], &["ipse", "ipse-torture", "xtask"]),
-    (&["anyhow"], &["ipse", "ipse-torture", "xtask"]),
+    (&["anyhow"], &["ipse", "ipse-testkit", "ipse-torture", "xtask"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {

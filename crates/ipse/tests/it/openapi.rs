@@ -1,0 +1,104 @@
+//! The description of the interface, held against the running server by tools that nobody here wrote.
+
+use crate::{House, Plan, json};
+use ipse_model::Scope;
+use std::process::Command;
+
+/// A program of the Python environment that `cargo xtask test` prepares.
+fn python(module: &str) -> Command {
+    let python = std::env::var_os("XTASK_PYTHON")
+        .expect("XTASK_PYTHON names a Python with schemathesis: run the tests with cargo xtask test");
+    let mut command = Command::new(python);
+    command.args(["-m", module]);
+    command
+}
+
+#[track_caller]
+fn check_success(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn the_description_is_valid_and_names_its_version() {
+    let (house, _) = House::build(Plan::default());
+    let response = house.get("/openapi.json", None);
+    assert_eq!((response.status, response.header("content-type")), (200, Some("application/json")));
+    let document = json(&response);
+    assert_eq!((&document["openapi"], &document["info"]["version"]), (&"3.1.0".into(), &"1.1.0".into()));
+    let file = house.dir.path().join("openapi.json");
+    std::fs::write(&file, &response.body).unwrap();
+    check_success(python("openapi_spec_validator").arg(&file));
+}
+
+#[test]
+fn every_error_has_an_example_that_the_server_really_says() {
+    let (house, _) = House::build(Plan::default());
+    let document = json(&house.get("/openapi.json", None));
+    let mut codes = Vec::new();
+    for path in document["paths"].as_object().unwrap().values() {
+        for (status, response) in path["get"]["responses"].as_object().unwrap() {
+            if status == "200" {
+                continue;
+            }
+            let examples = response["content"]["application/json"]["examples"].as_object().unwrap();
+            assert!(!examples.is_empty(), "{status}");
+            codes.extend(examples.keys().cloned());
+        }
+    }
+    codes.sort();
+    codes.dedup();
+    let expected = [
+        "burst_limit",
+        "daily_quota",
+        "demo_quota",
+        "inactive_api_key",
+        "internal_error",
+        "invalid_api_key",
+        "missing_api_key",
+        "paused_key",
+    ];
+    assert_eq!(codes, expected);
+    let said = json(&house.get("/api/v1/ip", None));
+    let example = &document["paths"]["/api/v1/ip"]["get"]["responses"]["401"]["content"]["application/json"]
+        ["examples"]["missing_api_key"]["value"];
+    assert_eq!(&said, example);
+}
+
+#[test]
+fn the_description_has_exactly_the_fields_of_the_answers() {
+    let (house, keys) = House::with_scopes();
+    let document = json(&house.get("/openapi.json", None));
+    let described = |name: &str| -> Vec<String> {
+        let schema = &document["components"]["schemas"][name];
+        let names: Vec<String> = schema["properties"].as_object().unwrap().keys().cloned().collect();
+        assert_eq!(schema["required"], serde_json::json!(names), "every field is always present");
+        names
+    };
+    for (name, key) in ["IpAnswer", "GeoAnswer", "FullAnswer"].into_iter().zip(&keys) {
+        assert_eq!(described(name), crate::fields(&house.get("/api/v1/ip", Some(key))));
+    }
+    assert_eq!(described("DemoAnswer"), crate::fields(&house.get("/api/v1/ip/demo", None)));
+}
+
+#[test]
+fn schemathesis_finds_nothing_that_the_description_does_not_say() {
+    // A limit that no run reaches, and a clock that stands would pause the key: so one key per run, with the demo's
+    // and the key's refusals among the answers.
+    for scope in Scope::ALL {
+        let (house, keys) = House::build(Plan { keys: &[(scope, None)], ..Plan::default() });
+        check_success(
+            python("schemathesis.cli")
+                .arg("run")
+                .arg(format!("http://{}/openapi.json", house.address))
+                .args(["--url", &format!("http://{}", house.address)])
+                .args(["-H", &format!("Authorization: Bearer {}", keys[0].text)])
+                .args(["--checks", "all", "--max-examples", "40", "--seed", "1", "--no-color"]),
+        );
+    }
+}

@@ -1,0 +1,46 @@
+//! The pages, as a browser or a script asks for them.
+
+use crate::{House, Plan, check_error};
+
+#[test]
+fn the_front_page_shows_the_visitor_and_is_charged_to_nobody() {
+    let (house, _) = House::build(Plan { settings: &[("pretend_ip", "81.2.69.142")], ..Plan::default() });
+    for _ in 0..3 {
+        let page = house.get("/", None);
+        assert_eq!(page.status, 200);
+        assert!(page.body.contains("81.2.69.142"));
+        assert_eq!(page.header("cache-control"), Some("no-store"));
+    }
+    assert_eq!(crate::rate(&house.get("/api/v1/ip/demo", None)).1, 999);
+}
+
+#[test]
+fn an_unknown_page_is_html_for_people_and_json_for_programs() {
+    let (house, _) = House::build(Plan::default());
+    check_error(&house.get("/nowhere", None), 404, "not_found");
+    let page = house.send("GET", "/nowhere", &["accept: text/html,*/*"]);
+    assert_eq!((page.status, page.header("content-type")), (404, Some("text/html; charset=utf-8")));
+    check_error(&house.send("POST", "/docs", &["content-length: 0"]), 405, "method_not_allowed");
+}
+
+#[test]
+fn links_can_be_configured() {
+    let settings = [
+        ("base_url", "https://ip.example.com/"),
+        ("docs_url", "https://docs.example.com/ip"),
+        ("signup_url", "https://example.com/join"),
+        ("enterprise_url", "https://example.com/more"),
+    ];
+    let plan = Plan { settings: &settings, keys: &[(ipse_model::Scope::Ip, Some(1))], ..Plan::default() };
+    let (house, keys) = House::build(plan);
+    let docs = |target: &str| crate::json(&house.get(target, Some(&keys[0])))["docs"].clone();
+    assert_eq!(docs("/api/nowhere"), "https://docs.example.com/ip#not_found");
+    house.get("/api/v1/ip", Some(&keys[0]));
+    let used_up = crate::json(&house.get("/api/v1/ip", Some(&keys[0])));
+    assert_eq!(used_up["enterprise"], "https://example.com/more");
+    for _ in 0..1000 {
+        house.get("/api/v1/ip/demo", None);
+    }
+    assert_eq!(crate::json(&house.get("/api/v1/ip/demo", None))["signup"], "https://example.com/join");
+    assert_eq!(crate::json(&house.get("/openapi.json", None))["servers"][0]["url"], "https://ip.example.com");
+}
