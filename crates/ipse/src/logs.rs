@@ -45,3 +45,31 @@ pub(crate) fn raise_descriptor_limit() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const CANARY: &str = "203.0.113.217 ipse_secret";
+
+    /// Panics in a process of its own, because the hook and the log belong to a whole process.
+    #[test]
+    fn a_panic_tells_nothing_of_what_it_was_about() {
+        const ROLE: &str = "PANIC_IN_A_CHILD";
+        if std::env::var_os(ROLE).is_some() {
+            start(Level::TRACE, LogFormat::Text);
+            let _ = std::panic::catch_unwind(|| panic!("{CANARY}"));
+            return;
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "logs::tests::a_panic_tells_nothing_of_what_it_was_about", "--nocapture"])
+            .env(ROLE, "1")
+            .output()
+            .unwrap();
+        let said =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        assert!(said.contains("panicked") && said.contains("logs.rs"), "the place is told: {said}");
+        assert!(!said.contains("203.0.113.217") && !said.contains("ipse_secret"), "{said}");
+    }
+}
