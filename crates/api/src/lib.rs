@@ -9,5 +9,5 @@ mod reply;
 mod routes;
 
 pub use lookup::Lookup;
-pub use reply::{Links, Replies};
+pub use reply::Replies;
 pub use routes::Api;

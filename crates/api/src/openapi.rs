@@ -2,12 +2,12 @@
 //! themselves: an example here is what the server really says.
 
 use crate::lookup::json;
-use crate::reply::{ErrorBody, Replies};
+use crate::reply::Replies;
 use http::header;
 use ipse_edge::Reply;
 use ipse_model::{
     AddressFields, BURST_LIMIT, ConnectionFields, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, DayAllowance,
-    GeoFields, Now, Refusal, Scope, Success, TransportFields,
+    ErrorBody, GeoFields, Now, Refusal, Scope, Success, TransportFields,
 };
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;

@@ -6,9 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use ipse_edge::{HttpFault, Reply};
-use ipse_model::{BURST_LIMIT, BURST_WINDOW_MS, DEMO_DAILY_LIMIT, DayAllowance, Now, Refusal};
-use serde::Serialize;
-use utoipa::ToSchema;
+use ipse_model::{BURST_LIMIT, BURST_WINDOW_MS, DayAllowance, Links, Problem, Refusal};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -17,63 +15,10 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 #[expect(clippy::cast_possible_wrap, reason = "a minute")]
 const PAUSE_SECONDS: i64 = (BURST_WINDOW_MS / 1000) as i64;
 
-/// Where error bodies point to. Absolute, without a slash at the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Links {
-    /// The documentation page, whose sections are named after the errors.
-    pub docs: String,
-    /// Where to get a higher daily quota.
-    pub enterprise: String,
-    /// Where to get a key.
-    pub signup: String,
-}
-
-/// The body of every error.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct ErrorBody<'a> {
-    /// The error's code.
-    error: &'static str,
-    /// An explanation for people.
-    message: &'a str,
-    /// The section of the documentation about it.
-    #[schema(format = "uri")]
-    docs: String,
-    /// Where to get more; only when a key's daily quota is used up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "uri")]
-    enterprise: Option<&'a str>,
-    /// Where to get a key; only when the demo's quota is used up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "uri")]
-    signup: Option<&'a str>,
-}
-
 /// Makes the reply to every outcome.
 #[derive(Clone, Debug)]
 pub struct Replies {
     links: Links,
-}
-
-/// Everything that an error says.
-#[derive(Clone, Copy)]
-struct Problem<'a> {
-    status: StatusCode,
-    error: &'static str,
-    /// The section of the documentation.
-    anchor: &'static str,
-    message: &'a str,
-    enterprise: bool,
-    signup: bool,
-}
-
-impl<'a> Problem<'a> {
-    fn new(status: StatusCode, error: &'static str, message: &'a str) -> Self {
-        Self { status, error, anchor: error, message, enterprise: false, signup: false }
-    }
-
-    fn rate_limit(anchor: &'static str, message: &'a str) -> Self {
-        Self { anchor, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message) }
-    }
 }
 
 impl Replies {
@@ -86,26 +31,12 @@ impl Replies {
     /// What is said where no answer could be asked for.
     #[must_use]
     pub fn fault(&self, fault: HttpFault) -> Reply {
-        let problem = match fault {
-            HttpFault::BadRequest => {
-                Problem::new(StatusCode::BAD_REQUEST, "bad_request", "The request could not be read as HTTP.")
-            }
-            HttpFault::TargetTooLong => Problem {
-                anchor: "bad_request",
-                ..Problem::new(
-                    StatusCode::URI_TOO_LONG,
-                    "uri_too_long",
-                    "The address of the request is too long.",
-                )
-            },
-            HttpFault::HeaderTooLarge => Problem::new(
-                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "header_too_large",
-                "The request's header fields are too many or too large.",
-            ),
-            HttpFault::Panicked => return self.internal_error(),
-        };
-        self.problem(problem)
+        self.problem(match fault {
+            HttpFault::BadRequest => Problem::BadRequest,
+            HttpFault::TargetTooLong => Problem::TargetTooLong,
+            HttpFault::HeaderTooLarge => Problem::HeaderTooLarge,
+            HttpFault::Panicked => Problem::InternalError,
+        })
     }
 
     pub(crate) fn outcome(&self, outcome: Outcome) -> Reply {
@@ -120,73 +51,35 @@ impl Replies {
     }
 
     pub(crate) fn refusal(&self, refusal: Refusal) -> Reply {
+        let mut reply = self.problem(refusal.into());
+        let headers = reply.headers_mut();
         match refusal {
-            Refusal::MissingKey => self.unauthorized(
-                "missing_api_key",
-                "No API key was given. Send it in the header \"Authorization: Bearer YOUR_API_KEY\", or as the query \
-                 parameter \"key\".",
-            ),
-            Refusal::InvalidKey => self.unauthorized(
-                "invalid_api_key",
-                "This API key does not exist. Check that it was copied whole: a key begins with \"ipse_\" and has 43 \
-                 characters.",
-            ),
-            Refusal::InactiveKey => self.problem(Problem::new(
-                StatusCode::FORBIDDEN,
-                "inactive_api_key",
-                "This API key is deactivated. Its owner can activate it again.",
-            )),
-            Refusal::BurstExceeded(now) => {
-                let message = format!(
-                    "More than {BURST_LIMIT} requests in a minute: this API key is now paused. Waiting does not help: its \
-                     owner must resume it, as {}#paused_key tells.",
-                    self.links.docs
-                );
-                self.paused(now, Problem::rate_limit("burst_limit", &message))
+            Refusal::MissingKey | Refusal::InvalidKey => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
-            Refusal::Paused(now) => {
-                let message = format!(
-                    "This API key is paused, because it made more than {BURST_LIMIT} requests in a minute or was paused \
-                     by hand. Waiting does not help: its owner must resume it, as {}#paused_key tells.",
-                    self.links.docs
-                );
-                self.paused(now, Problem::rate_limit("paused_key", &message))
+            Refusal::InactiveKey => {}
+            Refusal::BurstExceeded(now) | Refusal::Paused(now) => {
+                headers.insert(header::RETRY_AFTER, PAUSE_SECONDS.into());
+                rate_headers(headers, BURST_LIMIT, 0, now.unix_seconds() + PAUSE_SECONDS);
             }
-            Refusal::DayUsedUp(now, allowance) => {
-                let message =
-                    format!("The daily quota of {} requests is used up. It resets at midnight UTC.", allowance.limit);
-                let problem = Problem { enterprise: true, ..Problem::rate_limit("daily_quota", &message) };
-                self.used_up(now, allowance, problem)
-            }
-            Refusal::DemoUsedUp(now, allowance) => {
-                let message = format!(
-                    "The demo's quota of {DEMO_DAILY_LIMIT} requests a day, shared by all callers, is used up. It resets \
-                     at midnight UTC; with an API key of your own you need not wait."
-                );
-                let problem = Problem { signup: true, ..Problem::rate_limit("demo_quota", &message) };
-                self.used_up(now, allowance, problem)
+            Refusal::DayUsedUp(now, allowance) | Refusal::DemoUsedUp(now, allowance) => {
+                headers.insert(header::RETRY_AFTER, (allowance.day.ends_at() - now.unix_seconds()).into());
+                day_headers(headers, allowance);
             }
         }
+        reply
     }
 
     pub(crate) fn internal_error(&self) -> Reply {
-        self.problem(Problem::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal_error",
-            "Something failed on our side. The request may be tried again.",
-        ))
+        self.problem(Problem::InternalError)
     }
 
     pub(crate) fn not_found(&self) -> Reply {
-        self.problem(Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this address."))
+        self.problem(Problem::NotFound)
     }
 
     pub(crate) fn method_not_allowed(&self, allow: &'static str) -> Reply {
-        let mut reply = self.problem(Problem::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "method_not_allowed",
-            "This address does not take that method; the header Allow lists those it takes.",
-        ));
+        let mut reply = self.problem(Problem::MethodNotAllowed);
         reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
         reply
     }
@@ -210,38 +103,24 @@ impl Replies {
         reply
     }
 
-    fn unauthorized(&self, error: &'static str, message: &str) -> Reply {
-        let mut reply = self.problem(Problem::new(StatusCode::UNAUTHORIZED, error, message));
-        reply.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        reply
+    fn problem(&self, problem: Problem) -> Reply {
+        json_reply(status(problem), json(&problem.body(&self.links)))
     }
+}
 
-    fn paused(&self, now: Now, problem: Problem<'_>) -> Reply {
-        let mut reply = self.problem(problem);
-        let headers = reply.headers_mut();
-        headers.insert(header::RETRY_AFTER, PAUSE_SECONDS.into());
-        rate_headers(headers, BURST_LIMIT, 0, now.unix_seconds() + PAUSE_SECONDS);
-        reply
-    }
-
-    fn used_up(&self, now: Now, allowance: DayAllowance, problem: Problem<'_>) -> Reply {
-        let mut reply = self.problem(problem);
-        let headers = reply.headers_mut();
-        headers.insert(header::RETRY_AFTER, (allowance.day.ends_at() - now.unix_seconds()).into());
-        day_headers(headers, allowance);
-        reply
-    }
-
-    fn problem(&self, problem: Problem<'_>) -> Reply {
-        let Problem { status, error, anchor, message, enterprise, signup } = problem;
-        let body = ErrorBody {
-            error,
-            message,
-            docs: format!("{}#{anchor}", self.links.docs),
-            enterprise: enterprise.then_some(&*self.links.enterprise),
-            signup: signup.then_some(&*self.links.signup),
-        };
-        json_reply(status, json(&body))
+fn status(problem: Problem) -> StatusCode {
+    match problem {
+        Problem::MissingKey | Problem::InvalidKey => StatusCode::UNAUTHORIZED,
+        Problem::InactiveKey => StatusCode::FORBIDDEN,
+        Problem::PausedKey | Problem::BurstLimit | Problem::DailyQuota { .. } | Problem::DemoQuota => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
+        Problem::NotFound => StatusCode::NOT_FOUND,
+        Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Problem::BadRequest => StatusCode::BAD_REQUEST,
+        Problem::TargetTooLong => StatusCode::URI_TOO_LONG,
+        Problem::HeaderTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        Problem::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 

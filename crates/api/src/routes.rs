@@ -2,10 +2,11 @@
 
 use crate::lookup::{Lookup, Outcome};
 use crate::openapi;
-use crate::reply::{Links, Replies};
+use crate::reply::Replies;
 use bytes::Bytes;
 use http::Method;
 use ipse_edge::{Reply, Visit};
+use ipse_model::Links;
 use ipse_store::{Counters, Error};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,11 +24,11 @@ pub struct Api<C> {
 }
 
 impl<C: Counters> Api<C> {
-    /// An API whose own address is `base_url`.
+    /// An API that names these addresses.
     #[must_use]
-    pub fn new(lookup: Lookup<C>, base_url: &str, links: Links) -> Self {
-        let replies = Replies::new(links);
-        let openapi = openapi::document(base_url, &replies).into();
+    pub fn new(lookup: Lookup<C>, links: &Links) -> Self {
+        let replies = Replies::new(links.clone());
+        let openapi = openapi::document(&links.base_url, &replies).into();
         Self { lookup, replies, openapi, failing: AtomicBool::new(false) }
     }
 

@@ -3,9 +3,10 @@
 use crate::config::Config;
 use crate::error::Error;
 use arc_swap::ArcSwap;
-use ipse_api::{Api, Links, Lookup, Replies};
+use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{Clock, Edge, Visit};
 use ipse_geo::Atlas;
+use ipse_model::Links;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
 use std::net::{IpAddr, SocketAddr};
@@ -86,19 +87,16 @@ impl Server {
         let Self { config, clock, listeners, base_url, records, ledger, keys, atlas, .. } = self;
         let link =
             |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
-        let docs_url = link(&config.docs_url, "docs");
-        let signup_url = link(&config.signup_url, "signup");
-        let enterprise_url = link(&config.enterprise_url, "enterprise");
-        let links =
-            Links { docs: docs_url.clone(), signup: signup_url.clone(), enterprise: enterprise_url.clone() };
+        let links = Links {
+            docs_url: link(&config.docs_url, "docs"),
+            signup_url: link(&config.signup_url, "signup"),
+            enterprise_url: link(&config.enterprise_url, "enterprise"),
+            base_url: base_url.clone(),
+        };
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
-        let house = Arc::new(House {
-            api: Api::new(lookup, &base_url, links),
-            site: Site::new(ipse_site::Links { base_url, docs_url, signup_url, enterprise_url }),
-            atlas,
-        });
+        let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas });
 
         let refreshing = tokio::spawn(refresh_keys(records.clone(), keys, Arc::clone(&ledger)));
         let folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone()));

@@ -8,7 +8,9 @@ mod answer;
 mod client;
 mod key;
 mod limits;
+mod links;
 mod place;
+mod problem;
 mod refusal;
 mod scope;
 mod time;
@@ -24,7 +26,9 @@ pub use limits::{
     BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT,
     Meter, Window,
 };
+pub use links::Links;
 pub use place::{Network, Place, UnknownZone, Zone};
+pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};
 pub use time::{Day, Now};

@@ -1,13 +1,12 @@
 //! The documentation, on one page.
 
-use crate::Links;
-use crate::errors::{PROBLEMS, Problem};
+use crate::errors::{SECTIONS, Section};
 use crate::fields::{FIELDS, Field};
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
 use askama::Template;
 use ipse_edge::Reply;
-use ipse_model::{Address, Answer, Client, HttpVersion, Network, Now, Place, Scope, TlsVersion, Zone};
+use ipse_model::{Address, Answer, Client, HttpVersion, Links, Network, Now, Place, Scope, TlsVersion, Zone};
 use std::net::{IpAddr, Ipv4Addr};
 
 #[derive(Template)]
@@ -15,14 +14,14 @@ use std::net::{IpAddr, Ipv4Addr};
 struct Docs<'a> {
     page: Page<'a>,
     fields: &'a [Field],
-    problems: &'a [Problem],
+    problems: &'a [Section],
     /// An answer of the broadest scope, written by the same code as the API's.
     sample: String,
 }
 
 impl Docs<'_> {
-    fn example(&self, problem: &Problem) -> String {
-        format!("{:#}", problem.body(self.page.links))
+    fn example(&self, section: &Section) -> String {
+        serde_json::to_string_pretty(&section.problem.body(self.page.links)).unwrap_or_default()
     }
 }
 
@@ -35,7 +34,7 @@ pub(crate) fn answer(links: &Links) -> Reply {
     };
     let sample = Sample::new();
     let sample = serde_json::to_string_pretty(&sample.answer(Scope::Full)).unwrap_or_default();
-    reply::page(links, Keep::Checked, &Docs { page, fields: &FIELDS, problems: &PROBLEMS, sample })
+    reply::page(links, Keep::Checked, &Docs { page, fields: &FIELDS, problems: &SECTIONS, sample })
 }
 
 /// A caller that does not exist, so that examples are made by the same code as answers.

@@ -1,10 +1,10 @@
 //! What to do about more requests than the free quota holds.
 
-use crate::Links;
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
 use askama::Template;
 use ipse_edge::Reply;
+use ipse_model::Links;
 
 #[derive(Template)]
 #[template(path = "enterprise.html")]

@@ -1,12 +1,12 @@
 //! The front page: what ipse is, the visitor's own answer, and the way to a first call.
 
-use crate::Links;
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
 use crate::visitor::Visitor;
 use askama::Template;
 use ipse_edge::{Reply, Visit};
 use ipse_geo::Found;
+use ipse_model::Links;
 
 #[derive(Template)]
 #[template(path = "home.html")]

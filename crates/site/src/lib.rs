@@ -16,5 +16,4 @@ mod signup;
 mod site;
 mod visitor;
 
-pub use links::Links;
 pub use site::Site;

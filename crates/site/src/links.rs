@@ -1,26 +1,13 @@
-//! Where things are: the addresses that pages, examples and error bodies name.
+//! Links to our own pages, as pages write them.
 
-/// Absolute URLs without a trailing slash.
-#[derive(Clone, Debug)]
-pub struct Links {
-    /// Where this installation is reached from outside; examples and the API's paths begin with it.
-    pub base_url: String,
-    /// The documentation, by default `{base}/docs`. An error's own section is this with `#` and the section's id.
-    pub docs_url: String,
-    /// How to get a key, by default `{base}/signup`.
-    pub signup_url: String,
-    /// What to do about more than the free quota, by default `{base}/enterprise`.
-    pub enterprise_url: String,
-}
+use ipse_model::Links;
 
-impl Links {
-    /// What a page writes to link to one of these. Our own pages are linked by path alone, so that they are found
-    /// under whatever name the visitor reached this server by.
-    pub(crate) fn href<'a>(&self, url: &'a str) -> &'a str {
-        match url.strip_prefix(&self.base_url) {
-            Some(path) if path.starts_with('/') => path,
-            _ => url,
-        }
+/// What a page writes to link to one of the links. Our own pages are linked by path alone, so that they are found
+/// under whatever name the visitor reached this server by.
+pub(crate) fn href<'a>(links: &Links, url: &'a str) -> &'a str {
+    match url.strip_prefix(&links.base_url) {
+        Some(path) if path.starts_with('/') => path,
+        _ => url,
     }
 }
 
@@ -39,7 +26,7 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check(url: &str, href: &str) {
-        assert_eq!(links().href(url), href);
+        assert_eq!(super::href(&links(), url), href);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What every page has in common: its title, its description, and the links around it.
 
-use crate::Links;
+use crate::links::href;
+use ipse_model::Links;
 
 /// The frame of one page, as `templates/page.html` draws it.
 pub(crate) struct Page<'a> {
@@ -32,15 +33,15 @@ pub(crate) struct Entry<'a> {
 
 impl Page<'_> {
     pub(crate) fn docs(&self) -> &str {
-        self.links.href(&self.links.docs_url)
+        href(self.links, &self.links.docs_url)
     }
 
     pub(crate) fn signup(&self) -> &str {
-        self.links.href(&self.links.signup_url)
+        href(self.links, &self.links.signup_url)
     }
 
     pub(crate) fn enterprise(&self) -> &str {
-        self.links.href(&self.links.enterprise_url)
+        href(self.links, &self.links.enterprise_url)
     }
 
     /// What examples call.

@@ -1,13 +1,13 @@
 //! The only place of this crate that knows headers: every reply leaves through one of these functions.
 
-use crate::Links;
-use crate::errors::{INTERNAL_ERROR, METHOD_NOT_ALLOWED, NOT_FOUND, Problem};
+use crate::errors::{INTERNAL_ERROR, METHOD_NOT_ALLOWED, NOT_FOUND, Section};
 use crate::page::{Here, Page};
 use askama::Template;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 use ipse_edge::Reply;
+use ipse_model::Links;
 
 /// How long a reply may be kept.
 #[derive(Clone, Copy)]
@@ -61,14 +61,14 @@ pub(crate) fn method_not_allowed(links: &Links, asked: &HeaderMap) -> Reply {
 #[template(path = "refused.html")]
 struct Refused<'a> {
     page: Page<'a>,
-    problem: &'a Problem,
+    problem: &'a Section,
 }
 
 /// People get a page, programs get the same body as from the API.
 fn refusal(
     links: &Links,
     asked: &HeaderMap,
-    problem: &Problem,
+    problem: &Section,
     title: &'static str,
     description: &'static str,
 ) -> Reply {
@@ -82,8 +82,13 @@ fn refusal(
     }
 }
 
-fn json(links: &Links, problem: &Problem) -> Reply {
-    reply(problem.status, JSON, Keep::Never, problem.body(links).to_string())
+fn json(links: &Links, problem: &Section) -> Reply {
+    reply(
+        problem.status,
+        JSON,
+        Keep::Never,
+        serde_json::to_vec(&problem.problem.body(links)).unwrap_or_default(),
+    )
 }
 
 /// Whether `Accept` names HTML itself. A wildcard, as command-line tools send it, is no wish for a page.

@@ -1,10 +1,10 @@
 //! How to get a key on this installation.
 
-use crate::Links;
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
 use askama::Template;
 use ipse_edge::Reply;
+use ipse_model::Links;
 
 #[derive(Template)]
 #[template(path = "signup.html")]

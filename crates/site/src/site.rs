@@ -1,9 +1,10 @@
 //! `Site`: from a path to its page.
 
-use crate::{Links, assets, docs, enterprise, home, reply, signup};
+use crate::{assets, docs, enterprise, home, reply, signup};
 use http::Method;
 use ipse_edge::{Reply, Visit};
 use ipse_geo::Found;
+use ipse_model::Links;
 
 /// All pages of one installation.
 #[derive(Debug)]
@@ -44,12 +45,8 @@ impl Site {
 mod tests {
     use super::*;
     use crate::links::tests::links;
-    use bytes::Bytes;
     use http::{HeaderMap, Request, StatusCode};
-    use http_body_util::BodyExt;
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
 
     const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
     const ASSETS: [&str; 3] = ["/assets/style.css", "/favicon.svg", "/robots.txt"];
@@ -80,10 +77,7 @@ mod tests {
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
         let visit = Visit { client, now, request: request.into_parts().0 };
-        let (head, body) = Site::new(links()).answer(&visit, found).into_parts();
-        let collected = pin!(body.collect()).poll(&mut Context::from_waker(Waker::noop()));
-        let Poll::Ready(Ok(body)) = collected else { panic!("a body in memory is there at once") };
-        let body: Bytes = body.to_bytes();
+        let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, found));
         Answered {
             status: head.status,
             headers: head.headers,
