@@ -6,8 +6,8 @@ use crate::reply::Replies;
 use http::header;
 use ipse_edge::Reply;
 use ipse_model::{
-    AddressFields, BURST_LIMIT, ConnectionFields, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, DayAllowance,
-    ErrorBody, GeoFields, Now, Refusal, Scope, Success, TransportFields,
+    AddressFields, BURST_LIMIT, CipherFields, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, DayAllowance, ErrorBody,
+    FlagFields, GeoFields, Now, PathFields, ProtocolFields, Refusal, Scope, Success,
 };
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
@@ -36,6 +36,8 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
             [("internal_error", replies.internal_error())],
         )
     };
+    let (address, geo) = (schema::<AddressFields>(), schema::<GeoFields<'_>>());
+    let (protocol, path) = (schema::<ProtocolFields>(), schema::<PathFields<'_>>());
 
     json(&json!({
         "openapi": "3.1.0",
@@ -119,16 +121,13 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                 "RetryAfter": integer_header("Seconds after which a request may succeed again."),
             },
             "schemas": {
-                "IpAnswer": answer_schema("Scope `ip`.", &[schema::<AddressFields>()]),
-                "GeoAnswer": answer_schema("Scope `geo`.", &[schema::<AddressFields>(), schema::<GeoFields<'_>>()]),
+                "IpAnswer": answer_schema("Scope `ip`.", &[&address]),
+                "GeoAnswer": answer_schema("Scope `geo`.", &[&address, &geo]),
                 "FullAnswer": answer_schema(
                     "Scope `full`.",
-                    &[schema::<AddressFields>(), schema::<GeoFields<'_>>(), schema::<ConnectionFields<'_>>()],
+                    &[&address, &geo, &protocol, &schema::<CipherFields<'_>>(), &path, &schema::<FlagFields>()],
                 ),
-                "DemoAnswer": answer_schema(
-                    "The demo's fixed set of fields.",
-                    &[schema::<AddressFields>(), schema::<GeoFields<'_>>(), schema::<TransportFields<'_>>()],
-                ),
+                "DemoAnswer": answer_schema("The demo's fixed set of fields.", &[&address, &geo, &protocol, &path]),
                 "Error": error_schema(),
                 "Scope": schema::<Scope>(),
             },
@@ -141,7 +140,7 @@ fn schema<T: PartialSchema>() -> Value {
 }
 
 /// One flat object of the parts' fields: all present, none beside them.
-fn answer_schema(description: &str, parts: &[Value]) -> Value {
+fn answer_schema(description: &str, parts: &[&Value]) -> Value {
     let mut properties = Map::new();
     properties.insert("status".to_owned(), schema::<Success>());
     for part in parts {

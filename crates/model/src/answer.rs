@@ -43,7 +43,10 @@ impl<'a> Answer<'a> {
                 status: Success::Success,
                 address,
                 geo: GeoFields::of(now, place, network),
-                connection: ConnectionFields::of(client, network),
+                protocol: ProtocolFields::of(client),
+                cipher: CipherFields::of(client),
+                path: PathFields::of(client),
+                flags: FlagFields::of(network),
             }),
         }
     }
@@ -60,7 +63,8 @@ impl<'a> Answer<'a> {
             status: Success::Success,
             address: AddressFields::of(client),
             geo: GeoFields::of(now, place, network),
-            transport: TransportFields::of(client),
+            protocol: ProtocolFields::of(client),
+            path: PathFields::of(client),
         })
     }
 }
@@ -100,7 +104,13 @@ pub struct FullAnswer<'a> {
     #[serde(flatten)]
     geo: GeoFields<'a>,
     #[serde(flatten)]
-    connection: ConnectionFields<'a>,
+    protocol: ProtocolFields,
+    #[serde(flatten)]
+    cipher: CipherFields<'a>,
+    #[serde(flatten)]
+    path: PathFields<'a>,
+    #[serde(flatten)]
+    flags: FlagFields,
 }
 
 /// The demo: scope `geo` and a part of the connection.
@@ -112,7 +122,9 @@ pub struct DemoAnswer<'a> {
     #[serde(flatten)]
     geo: GeoFields<'a>,
     #[serde(flatten)]
-    transport: TransportFields<'a>,
+    protocol: ProtocolFields,
+    #[serde(flatten)]
+    path: PathFields<'a>,
 }
 
 /// The fields of the scope `ip`.
@@ -214,24 +226,60 @@ impl<'a> GeoFields<'a> {
     }
 }
 
-/// The fields that the scope `full` adds.
+/// How the caller speaks; in `full` and in the demo.
 #[derive(Serialize, ToSchema)]
-pub struct ConnectionFields<'a> {
+pub struct ProtocolFields {
     /// HTTP version of the request.
     #[schema(example = "HTTP/2")]
     http_protocol: Option<&'static str>,
     /// TLS version of the connection; null on a clear one.
     #[schema(example = "TLSv1.3")]
     tls_version: Option<&'static str>,
+}
+
+impl ProtocolFields {
+    fn of(client: &Client) -> Self {
+        Self {
+            http_protocol: client.http.map(HttpVersion::as_str),
+            tls_version: client.tls_version.map(TlsVersion::as_str),
+        }
+    }
+}
+
+/// The cipher; only in `full`.
+#[derive(Serialize, ToSchema)]
+pub struct CipherFields<'a> {
     /// TLS cipher suite by its IANA name.
     #[schema(example = "TLS_AES_128_GCM_SHA256")]
     tls_cipher: Option<&'a str>,
+}
+
+impl<'a> CipherFields<'a> {
+    fn of(client: &'a Client) -> Self {
+        Self { tls_cipher: client.tls_cipher.as_deref() }
+    }
+}
+
+/// The way to the caller; in `full` and in the demo.
+#[derive(Serialize, ToSchema)]
+pub struct PathFields<'a> {
     /// Round-trip time to the edge in milliseconds.
     #[schema(example = 12, value_type = Option<i64>, minimum = 0)]
     rtt: Option<u32>,
     /// IATA code of the datacenter that served the request.
     #[schema(example = "AMS")]
     colo: Option<&'a str>,
+}
+
+impl<'a> PathFields<'a> {
+    fn of(client: &'a Client) -> Self {
+        Self { rtt: client.rtt_ms, colo: client.colo.as_ref().map(Colo::as_str) }
+    }
+}
+
+/// What kind of network the caller is on; only in `full`.
+#[derive(Serialize, ToSchema)]
+pub struct FlagFields {
     /// True for a known VPN or proxy network.
     #[schema(example = false)]
     proxy: Option<bool>,
@@ -240,46 +288,9 @@ pub struct ConnectionFields<'a> {
     hosting: Option<bool>,
 }
 
-impl<'a> ConnectionFields<'a> {
-    fn of(client: &'a Client, network: Option<&Network>) -> Self {
-        let TransportFields { http_protocol, tls_version, rtt, colo } = TransportFields::of(client);
-        Self {
-            http_protocol,
-            tls_version,
-            tls_cipher: client.tls_cipher.as_deref(),
-            rtt,
-            colo,
-            proxy: network.map(|network| network.proxy),
-            hosting: network.map(|network| network.hosting),
-        }
-    }
-}
-
-/// The part of the connection that the demo tells.
-#[derive(Serialize, ToSchema)]
-pub struct TransportFields<'a> {
-    /// HTTP version of the request.
-    #[schema(example = "HTTP/2")]
-    http_protocol: Option<&'static str>,
-    /// TLS version of the connection; null on a clear one.
-    #[schema(example = "TLSv1.3")]
-    tls_version: Option<&'static str>,
-    /// Round-trip time to the edge in milliseconds.
-    #[schema(example = 12, value_type = Option<i64>, minimum = 0)]
-    rtt: Option<u32>,
-    /// IATA code of the datacenter that served the request.
-    #[schema(example = "AMS")]
-    colo: Option<&'a str>,
-}
-
-impl<'a> TransportFields<'a> {
-    fn of(client: &'a Client) -> Self {
-        Self {
-            http_protocol: client.http.map(HttpVersion::as_str),
-            tls_version: client.tls_version.map(TlsVersion::as_str),
-            rtt: client.rtt_ms,
-            colo: client.colo.as_ref().map(Colo::as_str),
-        }
+impl FlagFields {
+    fn of(network: Option<&Network>) -> Self {
+        Self { proxy: network.map(|network| network.proxy), hosting: network.map(|network| network.hosting) }
     }
 }
 

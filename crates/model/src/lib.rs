@@ -17,8 +17,8 @@ mod time;
 
 pub use address::Address;
 pub use answer::{
-    AddressFields, Answer, ConnectionFields, DemoAnswer, FullAnswer, GeoAnswer, GeoFields, IpAnswer, Success,
-    TransportFields,
+    AddressFields, Answer, CipherFields, DemoAnswer, FlagFields, FullAnswer, GeoAnswer, GeoFields, IpAnswer,
+    PathFields, ProtocolFields, Success,
 };
 pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
