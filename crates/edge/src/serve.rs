@@ -88,15 +88,15 @@ where
         let house = Arc::new(House { trust, clock, service, faults, http: http_builder() });
         let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let connections = Arc::new(Semaphore::new(capacity as usize));
-        let (stopping, stopped) = watch::channel(false);
+        let (stage, stages) = watch::channel(Stage::Serving);
         let doors: Vec<_> = listeners
             .into_iter()
             .map(|listener| {
-                tokio::spawn(accept(listener, Arc::clone(&house), Arc::clone(&connections), stopped.clone()))
+                tokio::spawn(accept(listener, Arc::clone(&house), Arc::clone(&connections), stages.clone()))
             })
             .collect();
         stop.await;
-        let _ = stopping.send(true);
+        let _ = stage.send(Stage::Draining);
         for door in doors {
             let _ = door.await;
         }
@@ -104,12 +104,28 @@ where
         let all_closed = connections.acquire_many(capacity);
         if tokio::time::timeout(drain, all_closed).await.is_err() {
             let left = capacity as usize - connections.available_permits();
-            tracing::warn!(
-                connections.left = left,
-                "stopped with connections still open: they took too long"
-            );
+            tracing::warn!(connections.left = left, "closing connections whose requests took too long");
+            let _ = stage.send(Stage::Ended);
+            let _ = connections.acquire_many(capacity).await;
         }
     }
+}
+
+/// How far a stop has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// No stop was asked for.
+    Serving,
+    /// Requests in progress are finished, new ones are not taken.
+    Draining,
+    /// Time is up.
+    Ended,
+}
+
+/// Returns when the stop has come this far.
+async fn reached(stages: &mut watch::Receiver<Stage>, stage: Stage) {
+    // Without a sender nothing runs any more.
+    let _ = stages.wait_for(|reached| *reached >= stage).await;
 }
 
 /// What every connection shares.
@@ -143,7 +159,7 @@ async fn accept<S, F>(
     listener: TcpListener,
     house: Arc<House<S>>,
     connections: Arc<Semaphore>,
-    mut stopped: watch::Receiver<bool>,
+    mut stages: watch::Receiver<Stage>,
 ) where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
@@ -154,7 +170,7 @@ async fn accept<S, F>(
     loop {
         let accepted = tokio::select! {
             biased;
-            _ = stopped.wait_for(|stopped| *stopped) => return,
+            () = reached(&mut stages, Stage::Draining) => return,
             accepted = async {
                 // The semaphore is never closed.
                 let permit = Arc::clone(&connections).acquire_owned().await.ok();
@@ -173,9 +189,9 @@ async fn accept<S, F>(
             continue;
         };
         pause = FIRST_PAUSE;
-        let (house, stopped) = (Arc::clone(&house), stopped.clone());
+        let (house, stages) = (Arc::clone(&house), stages.clone());
         tokio::spawn(async move {
-            connection(stream, house, stopped).await;
+            connection(stream, house, stages).await;
             drop(permit);
         });
     }
@@ -186,7 +202,7 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection<S, F>(stream: TcpStream, house: Arc<House<S>>, mut stopped: watch::Receiver<bool>)
+async fn connection<S, F>(stream: TcpStream, house: Arc<House<S>>, mut stages: watch::Receiver<Stage>)
 where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
@@ -195,7 +211,12 @@ where
     let peer = Address::new(peer.ip());
     let _ = stream.set_nodelay(true);
     // Hyper's deadline begins with the first byte.
-    if !matches!(tokio::time::timeout(HEADER_TIMEOUT, stream.readable()).await, Ok(Ok(()))) {
+    let first_byte = tokio::select! {
+        biased;
+        readable = tokio::time::timeout(HEADER_TIMEOUT, stream.readable()) => matches!(readable, Ok(Ok(()))),
+        () = reached(&mut stages, Stage::Draining) => false,
+    };
+    if !first_byte {
         return;
     }
     let rtt = RttGauge::new();
@@ -210,9 +231,13 @@ where
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        _ = stopped.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+        () = reached(&mut stages, Stage::Draining) => connection.as_mut().graceful_shutdown(),
     }
-    let _ = connection.await;
+    tokio::select! {
+        biased;
+        _ = connection => {}
+        () = reached(&mut stages, Stage::Ended) => {}
+    }
 }
 
 async fn answer<S, F>(

@@ -41,6 +41,7 @@ impl Server {
         let folder = DataFolder::create(&config.data_dir)?;
         let lock = folder.lock()?;
         let records = Records::open(&folder).await?;
+        records.check().await?;
         let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
         let keys = Arc::new(KeyTable::load(&records).await?);
         let listeners = match ipse_edge::bind(&config.listen).await {

@@ -46,6 +46,9 @@ pub enum Error {
         /// The newest version this program knows.
         known: i64,
     },
+    /// Another program holds the database's lock.
+    #[error("{path} is locked by another program; try again when it is done", path = .0.display())]
+    Busy(PathBuf),
     /// No space is left.
     #[error("the disk that holds {path} is full; free some space and try again: what was stored is untouched", path = .0.display())]
     DiskFull(PathBuf),
@@ -74,7 +77,8 @@ impl Error {
     #[must_use]
     pub fn transient(&self) -> bool {
         match self {
-            Self::DiskFull(_)
+            Self::Busy(_)
+            | Self::DiskFull(_)
             | Self::JournalBroken
             | Self::Database(_)
             | Self::File { .. }
@@ -96,6 +100,10 @@ impl Error {
 
     /// Names what SQLite means by its codes.
     pub(crate) fn database(path: &Path, source: sqlx::Error) -> Self {
+        const BUSY: &str = "5";
+        const LOCKED: &str = "6";
+        const BUSY_RECOVERY: &str = "261";
+        const BUSY_SNAPSHOT: &str = "517";
         const FULL: &str = "13";
         const CORRUPT: &str = "11";
         const NOT_A_DATABASE: &str = "26";
@@ -103,6 +111,7 @@ impl Error {
         match code.as_deref() {
             Some(_) if is_full(path) => Self::DiskFull(path.to_owned()),
             Some(FULL) => Self::DiskFull(path.to_owned()),
+            Some(BUSY | LOCKED | BUSY_RECOVERY | BUSY_SNAPSHOT) => Self::Busy(path.to_owned()),
             Some(NOT_A_DATABASE) => {
                 Self::Damaged { path: path.to_owned(), what: "it is no SQLite database".into() }
             }

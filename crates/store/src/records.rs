@@ -112,7 +112,6 @@ impl Records {
         // A pool would try a failing connection again and again; this one says at once what is wrong.
         let mut first = options.connect().await.map_err(failed)?;
         sqlx::raw_sql(SETTINGS).execute(&mut first).await.map_err(failed)?;
-        check(&mut first, &path).await?;
         let pool = |connections| {
             AnyPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
                 Box::pin(async move { sqlx::raw_sql(SETTINGS).execute(connection).await.map(drop) })
@@ -124,6 +123,19 @@ impl Records {
         let records = Self { writer, readers, path };
         records.migrate().await?;
         Ok(records)
+    }
+
+    /// Reads every page once, so that damage is found before anything is served from it.
+    pub async fn check(&self) -> Result<(), Error> {
+        let row =
+            sqlx::query("PRAGMA quick_check(1)").fetch_one(&self.readers).await.map_err(self.failed())?;
+        match row.try_get::<String, _>(0).map_err(self.failed())? {
+            ok if ok == "ok" => Ok(()),
+            what => Err(Error::Damaged {
+                path: self.path.clone(),
+                what: what.lines().collect::<Vec<_>>().join("; "),
+            }),
+        }
     }
 
     /// Waits for what is being written and closes every connection.
@@ -710,18 +722,6 @@ async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), s
         .await?;
     }
     Ok(())
-}
-
-/// Reads every page once, so that damage is found before anything is served from it.
-async fn check(connection: &mut AnyConnection, path: &Path) -> Result<(), Error> {
-    let failed = |source| Error::database(path, source);
-    let row = sqlx::query("PRAGMA quick_check(1)").fetch_one(connection).await.map_err(failed)?;
-    match row.try_get::<String, _>(0).map_err(failed)? {
-        ok if ok == "ok" => Ok(()),
-        what => {
-            Err(Error::Damaged { path: path.to_owned(), what: what.lines().collect::<Vec<_>>().join("; ") })
-        }
-    }
 }
 
 /// A path as a URL: everything that a URL might read in another way is escaped.

@@ -205,8 +205,9 @@ impl Ledger {
         let mut complete = complete.iter();
         let mut done = Vec::new();
         folding.left.retain(|(segment, left_at)| {
+            let complete = complete.next().is_some_and(|complete| *complete);
             let old = now.boot_ms.saturating_sub(*left_at) >= BURST_WINDOW_MS;
-            let keep = !(old && complete.next().is_some_and(|complete| *complete));
+            let keep = !(old && complete);
             if !keep {
                 done.push(Arc::clone(segment));
             }

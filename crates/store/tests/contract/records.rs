@@ -5,6 +5,7 @@ use ipse_model::{DAILY_LIMIT, KeyId, KeyState, Scope};
 use ipse_store::{DataFolder, Error, Records};
 use std::collections::HashSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 
 #[tokio::test]
 async fn a_new_key_is_active_with_the_free_limit_and_only_its_hash_is_stored() {
@@ -169,8 +170,32 @@ async fn a_database_with_damaged_pages_is_refused() {
     let middle = bytes.len() / 2;
     bytes[4096..middle].fill(0xa5);
     fs::write(&path, bytes).unwrap();
-    let error = Records::open(&store.folder).await.unwrap_err();
+    let error = match Records::open(&store.folder).await {
+        Ok(records) => records.check().await.unwrap_err(),
+        Err(error) => error,
+    };
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_that_another_program_holds_is_said_to_be_held() {
+    let store = Store::new().await;
+    store.records.close().await;
+    let mut holder = std::process::Command::new("sqlite3")
+        .arg(store.folder.database())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("sqlite3 is needed: cargo xtask test installs it");
+    let mut commands = holder.stdin.take().unwrap();
+    commands.write_all(b"PRAGMA locking_mode = EXCLUSIVE;\nBEGIN EXCLUSIVE;\nSELECT 'held';\n").unwrap();
+    let mut told = BufReader::new(holder.stdout.take().unwrap()).lines();
+    assert!(told.any(|line| line.unwrap() == "held"));
+    let error = Records::open(&store.folder).await.unwrap_err();
+    assert!(matches!(error, Error::Busy(_)), "{error}");
+    drop(commands);
+    holder.wait().unwrap();
+    Records::open(&store.folder).await.unwrap();
 }
 
 #[tokio::test]
