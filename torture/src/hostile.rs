@@ -117,7 +117,7 @@ fn converse(
                 judge_frames(&received).with_context(told)?;
             }
         }
-        if number % CHECK_EVERY == 0 {
+        if number.is_multiple_of(CHECK_EVERY) {
             well(address, "/docs", None, "text/html; charset=utf-8").with_context(told)?;
         }
     }

@@ -89,7 +89,7 @@ fn odd_request(random: &mut Random, key: &str) -> (Vec<u8>, bool) {
     request.push(b' ');
     request.extend(target(random, &method, key));
     request.extend_from_slice(b" HTTP/1.1\r\nhost: ");
-    request.extend_from_slice(*random.pick::<&[u8]>(&[
+    request.extend_from_slice(random.pick::<&[u8]>(&[
         b"localhost",
         b"",
         b"[::1]:80",
@@ -474,10 +474,10 @@ fn header_block(random: &mut Random) -> Vec<u8> {
         // Now and then one is missing, or comes twice.
         for _ in 0..*random.pick(&[1, 1, 1, 1, 1, 1, 1, 1, 0, 2]) {
             block.extend(match pseudo {
-                0 => field(b":method", *random.pick::<&[u8]>(&methods)),
-                1 => field(b":path", *random.pick::<&[u8]>(&paths)),
-                2 => field(b":scheme", *random.pick::<&[u8]>(&[b"http", b"https", b"", b"gopher"])),
-                _ => field(b":authority", *random.pick::<&[u8]>(&[b"localhost", b"", b"a b", b"\xff"])),
+                0 => field(b":method", random.pick::<&[u8]>(&methods)),
+                1 => field(b":path", random.pick::<&[u8]>(&paths)),
+                2 => field(b":scheme", random.pick::<&[u8]>(&[b"http", b"https", b"", b"gopher"])),
+                _ => field(b":authority", random.pick::<&[u8]>(&[b"localhost", b"", b"a b", b"\xff"])),
             });
         }
     }
