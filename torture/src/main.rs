@@ -5,18 +5,30 @@
 
 #![expect(clippy::print_stdout, reason = "campaigns report to the terminal")]
 
+mod burst;
 mod campaign;
+mod hostile;
 mod http;
+mod inside;
+mod midnight;
+mod mischief;
 mod random;
 mod server;
+mod start;
 mod stopwatch;
+mod window;
 
 use anyhow::{Result, bail};
 use campaign::{Campaign, Options};
 use std::process::ExitCode;
 
 /// Every campaign: its name, its full count, its count in the tests, and what it does.
-const CAMPAIGNS: &[Campaign] = &[];
+const CAMPAIGNS: &[Campaign] = &[
+    Campaign { name: "window", full_count: 1_000_000, short_count: 50_000, work: window::work },
+    Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
+    Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
+    Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
+];
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {
@@ -35,8 +47,12 @@ fn run(arguments: &[String]) -> Result<()> {
             for campaign in CAMPAIGNS {
                 campaign.run(&Options { count: campaign.short_count, seed: random::fresh_seed() })?;
             }
-            Ok(())
+            start::bench_short()
         }
+        [command, rest @ ..] if command == "bench" => match rest {
+            [name] if name == "start" => start::bench(),
+            _ => bail!("there is one measurement: bench start"),
+        },
         [name, rest @ ..] => match CAMPAIGNS.iter().find(|campaign| campaign.name == name) {
             Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),
             None => bail!("there is no campaign {name:?}; there are short, {}", names.join(", ")),
