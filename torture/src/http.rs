@@ -26,7 +26,10 @@ impl Response {
 
     /// A header that holds a number.
     pub(crate) fn number(&self, name: &str) -> Result<i64> {
-        self.header(name).with_context(|| format!("no {name}"))?.parse().with_context(|| format!("{name} is no number"))
+        self.header(name)
+            .with_context(|| format!("no {name}"))?
+            .parse()
+            .with_context(|| format!("{name} is no number"))
     }
 }
 

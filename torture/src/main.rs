@@ -6,17 +6,25 @@
 #![expect(clippy::print_stdout, reason = "campaigns report to the terminal")]
 
 mod campaign;
+mod disk;
 mod http;
+mod kill;
+mod load;
+mod power;
 mod random;
 mod server;
 mod stopwatch;
+mod tally;
 
 use anyhow::{Result, bail};
 use campaign::{Campaign, Options};
 use std::process::ExitCode;
 
 /// Every campaign: its name, its full count, its count in the tests, and what it does.
-const CAMPAIGNS: &[Campaign] = &[];
+const CAMPAIGNS: &[Campaign] = &[
+    Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
+    Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
+];
 
 fn main() -> ExitCode {
     match run(&std::env::args().skip(1).collect::<Vec<_>>()) {

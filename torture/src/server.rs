@@ -23,6 +23,8 @@ impl Server {
     /// Starts the program through another one, which is given `--listen` and `--data-dir` to pass on.
     pub(crate) fn start_with(mut command: Command, data_dir: &Path) -> Result<Self> {
         command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(data_dir).stdin(Stdio::null());
+        // Pauses by the hundred are what campaigns want, and no news.
+        command.env("IPSE_LOG_LEVEL", "warn");
         let mut process = command.stdout(Stdio::piped()).spawn().context("cannot start the server")?;
         let mut first = String::new();
         let output = process.stdout.take().context("no output")?;
@@ -69,7 +71,7 @@ pub(crate) fn create_key(data_dir: &Path, daily_limit: u32) -> Result<String> {
 }
 
 /// The program lies beside this one.
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("ipse");
     ensure!(program.is_file(), "{} is not there: run `cargo build -p ipse` first", program.display());
     Ok(program)

@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {
-    #[expect(clippy::disallowed_methods, reason = "a campaign's own duration has nothing to do with a request's moment")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a campaign's own duration has nothing to do with a request's moment"
+    )]
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
