@@ -9,7 +9,7 @@ use crate::load;
 use crate::random::Random;
 use crate::server::{self, Server};
 use crate::stopwatch::Stopwatch;
-use crate::tally::Tally;
+use crate::tally::{Gap, Tally};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,8 +19,6 @@ use std::time::Duration;
 const CYCLES_PER_FOLDER: u64 = 200;
 /// Small limits are reached by the day's quota, large ones by bursts. None is 300, which bursts answer with.
 const LIMITS: [u32; 6] = [50, 200, 500, 1_000, 10_000, 10_000];
-const STEADY_LIMIT: u32 = 100_000;
-const DEMO_LIMIT: u32 = 1_000;
 const LONGEST_LIFE_MS: u64 = 350;
 /// One cycle in so many lives until a segment of the journal was left.
 const LONG_EVERY: u64 = 250;
@@ -44,7 +42,7 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     let mut cycle = 0;
     while cycle < options.count {
         let folder = tempfile::tempdir()?;
-        let tallies = tallies(folder.path(), 0)?;
+        let tallies = load::tallies(folder.path(), &LIMITS, 0)?;
         let end = options.count.min(cycle + CYCLES_PER_FOLDER);
         while cycle < end {
             one(folder.path(), &tallies, &clock, &mut random, cycle, &mut events)
@@ -61,23 +59,6 @@ pub(crate) fn work(options: &Options) -> Result<String> {
          and {starting} while starting; {answers} answers, {in_flight} more charged in flight, {pauses_kept} pauses \
          kept over a restart"
     ))
-}
-
-/// The keys of a new folder and the demo, with what one fault may withhold of each.
-pub(crate) fn tallies(folder: &Path, allowance: i64) -> Result<Vec<Tally>> {
-    let key = |limit| anyhow::Ok(Tally::new(Some(server::create_key(folder, limit)?), limit, allowance));
-    let mut tallies = LIMITS.into_iter().map(key).collect::<Result<Vec<_>>>()?;
-    tallies.push(key(STEADY_LIMIT)?.steady());
-    tallies.push(key(STEADY_LIMIT)?.steady());
-    tallies.push(Tally::new(None, DEMO_LIMIT, allowance));
-    Ok(tallies)
-}
-
-/// Resumes the key of a tally, which stands in the order in which the keys of its folder were made.
-pub(crate) fn resume(folder: &Path, tallies: &[Tally], index: usize) -> Result<()> {
-    server::ipse(folder, &["key", "resume", &(index + 1).to_string()])?;
-    tallies[index].resumed();
-    Ok(())
 }
 
 fn one(
@@ -101,7 +82,7 @@ fn one(
         events.pauses_kept += 1;
         match random.below(8) {
             0 => {
-                resume(folder, tallies, index)?;
+                load::resume(folder, tallies, index)?;
                 load::wait_for_resume(server.address, &tallies[index], clock)?;
             }
             1..6 => to_resume.push(index),
@@ -119,7 +100,7 @@ fn one(
     })?;
     events.stopping += u64::from(stopping.is_some());
     tallies.iter().for_each(|tally| tally.fault(clock.elapsed(), false));
-    to_resume.into_iter().try_for_each(|index| resume(folder, tallies, index))
+    to_resume.into_iter().try_for_each(|index| load::resume(folder, tallies, index))
 }
 
 fn lifetime(cycle: u64, random: &mut Random) -> Duration {
@@ -135,7 +116,8 @@ fn lifetime(cycle: u64, random: &mut Random) -> Duration {
 fn die_while_starting(folder: &Path, random: &mut Random) -> Result<()> {
     let mut command = Command::new(server::program()?);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(folder);
-    let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    let mut process =
+        command.stdin(Stdio::null()).stdout(Stdio::null()).env("IPSE_LOG_LEVEL", "warn").spawn()?;
     std::thread::sleep(Duration::from_micros(random.below(40_000)));
     process.kill()?;
     process.wait()?;
@@ -149,6 +131,6 @@ fn terminate(server: &Server) -> Result<()> {
     Ok(())
 }
 
-fn in_flight(gaps: &[crate::tally::Gap]) -> i64 {
+fn in_flight(gaps: &[Gap]) -> i64 {
     gaps.iter().map(|gap| gap.beyond_answers).sum()
 }

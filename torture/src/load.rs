@@ -1,14 +1,19 @@
-//! Clients that ask without end, until the server is taken from under them.
+//! The keys of a data folder, and clients that ask with them until the server is taken from under them.
 
 use crate::http::Connection;
 use crate::random::Random;
+use crate::server;
 use crate::stopwatch::Stopwatch;
 use crate::tally::{Gap, Tally};
 use anyhow::{Context, Result, anyhow, ensure};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+const STEADY_KEYS: usize = 2;
+const STEADY_LIMIT: u32 = 100_000;
+const DEMO_LIMIT: u32 = 1_000;
 const CLIENTS: usize = 6;
 const LONGEST_THOUGHT_US: u64 = 4_000;
 /// In the last moments nobody thinks, so that many requests are in flight when the end comes.
@@ -18,6 +23,25 @@ const STREAK_ONE_IN: u64 = 16;
 const LONGEST_STREAK: u64 = 100;
 /// A change made on the command line is seen by the running server within a second; the rest is for a busy machine.
 const RESUMED_WITHIN: Duration = Duration::from_secs(3);
+
+/// Makes keys with these daily limits in a new folder, and steady ones. They and the demo are what clients ask for;
+/// `allowance` is how much one fault may withhold of each.
+pub(crate) fn tallies(folder: &Path, limits: &[u32], allowance: i64) -> Result<Vec<Tally>> {
+    let key = |limit| anyhow::Ok(Tally::new(Some(server::create_key(folder, limit)?), limit, allowance));
+    let mut tallies = limits.iter().map(|limit| key(*limit)).collect::<Result<Vec<_>>>()?;
+    for _ in 0..STEADY_KEYS {
+        tallies.push(key(STEADY_LIMIT)?.steady());
+    }
+    tallies.push(Tally::new(None, DEMO_LIMIT, allowance));
+    Ok(tallies)
+}
+
+/// Resumes the key of a tally while nothing is asked. Keys are numbered in the order in which they were made.
+pub(crate) fn resume(folder: &Path, tallies: &[Tally], index: usize) -> Result<()> {
+    server::ipse(folder, &["key", "resume", &(index + 1).to_string()])?;
+    tallies[index].resumed();
+    Ok(())
+}
 
 /// Asks for everything in `tallies` from several connections for as long as `lasting`, then calls `end`, which must
 /// end the server: what is asked at that moment stays unanswered.

@@ -5,7 +5,6 @@
 
 use crate::campaign::Options;
 use crate::disk::Disk;
-use crate::kill::{resume, tallies};
 use crate::load;
 use crate::random::Random;
 use crate::server::{self, Server};
@@ -20,7 +19,9 @@ use std::time::Duration;
 const CUTS_PER_FOLDER: u64 = 10;
 /// The most that one cut may withhold of one key.
 const MOST_WITHHELD: i64 = 64;
-const LONGEST_LIFE_MS: u64 = 1_500;
+/// Small limits are reached, large ones leave a count to compare after every cut.
+const LIMITS: [u32; 6] = [100, 250, 500, 2_000, 10_000, 10_000];
+const LONGEST_LIFE_MS: u64 = 800;
 
 /// What happened.
 #[derive(Default)]
@@ -42,7 +43,7 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     let mut cut = 0;
     while cut < options.count {
         let folder = disk.path().join(format!("data-{cut}"));
-        let tallies = tallies(&folder, MOST_WITHHELD)?;
+        let tallies = load::tallies(&folder, &LIMITS, MOST_WITHHELD)?;
         let end = options.count.min(cut + CUTS_PER_FOLDER);
         while cut < end {
             one(&mut disk, &folder, &tallies, &clock, &mut random, &mut events)
@@ -91,7 +92,7 @@ fn one(
     for (index, paused) in paused.into_iter().enumerate().filter(|(_, paused)| *paused) {
         ensure!(tallies[index].is_paused() == paused, "a pause was forgotten");
         events.pauses_kept += 1;
-        if random.below(2) == 0 {
+        if random.below(4) > 0 {
             to_resume.push(index);
         }
     }
@@ -101,7 +102,7 @@ fn one(
     load::run(server.address, tallies, clock, random, lasting, || server.kill())?;
     disk.cut()?;
     tallies.iter().for_each(|tally| tally.fault(clock.elapsed(), true));
-    to_resume.into_iter().try_for_each(|index| resume(folder, tallies, index))
+    to_resume.into_iter().try_for_each(|index| load::resume(folder, tallies, index))
 }
 
 /// Starts the server as after a boot of the machine: it finds a name of the boot that was never there before.

@@ -304,3 +304,93 @@ impl State {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(status: u16, limit: i64, remaining: i64) -> Response {
+        let header = |name: &str, value: i64| (name.to_owned(), value.to_string());
+        let headers = vec![
+            header("x-ratelimit-limit", limit),
+            header("x-ratelimit-remaining", remaining),
+            header("x-ratelimit-reset", 86_400),
+        ];
+        Response { status, headers, body: String::new() }
+    }
+
+    fn key(allowance: i64) -> Tally {
+        Tally::new(Some("key".to_owned()), 1_000, allowance)
+    }
+
+    /// Asks at a second and is told what remains; returns what is wrong with that.
+    fn ask(tally: &Tally, second: u64, remaining: i64) -> Option<String> {
+        let now = Duration::from_secs(second);
+        let ticket = tally.begin(now).unwrap();
+        let checked = tally.answered(ticket, now, &response(200, 1_000, remaining));
+        checked.err().map(|error| format!("{error:#}"))
+    }
+
+    #[track_caller]
+    fn check_after_a_fault(allowance: i64, unanswered: u64, remaining: i64, expected: &str) {
+        let tally = key(allowance);
+        for used in 1..=10 {
+            assert_eq!(ask(&tally, 0, 1_000 - used), None);
+        }
+        for _ in 0..unanswered {
+            tally.unanswered(tally.begin(Duration::ZERO).unwrap(), Duration::ZERO);
+        }
+        tally.fault(Duration::ZERO, false);
+        let ticket = tally.begin(Duration::ZERO).unwrap();
+        let told = match tally.probed(ticket, Duration::ZERO, &response(200, 1_000, remaining)) {
+            Ok(gap) => format!("{} beyond", gap.unwrap().beyond_answers),
+            Err(error) => format!("{error:#}"),
+        };
+        assert!(told.contains(expected), "{told}");
+    }
+
+    #[test]
+    fn a_count_is_explained_by_answers_requests_in_flight_and_the_allowance() {
+        check_after_a_fault(0, 0, 989, "0 beyond");
+        check_after_a_fault(0, 0, 990, "counts lost");
+        check_after_a_fault(0, 0, 988, "too much withheld");
+        check_after_a_fault(0, 1, 988, "1 beyond");
+        check_after_a_fault(64, 1, 924, "65 beyond");
+        check_after_a_fault(64, 1, 923, "too much withheld");
+    }
+
+    #[test]
+    fn a_number_of_the_day_is_given_out_once() {
+        let tally = key(0);
+        assert_eq!(ask(&tally, 0, 999), None);
+        assert!(ask(&tally, 0, 999).is_some_and(|error| error.contains("twice on one day")));
+    }
+
+    #[test]
+    fn more_than_a_burst_within_a_minute_is_noticed() {
+        let tally = key(0);
+        for used in 1..=300 {
+            assert_eq!(ask(&tally, 1, 1_000 - used), None);
+        }
+        assert!(ask(&tally, 60, 699).is_some_and(|error| error.contains("beyond the burst limit")));
+        assert_eq!(ask(&tally, 61, 698), None);
+    }
+
+    #[test]
+    fn a_pause_needs_a_burst_and_lasts_until_it_is_resumed() {
+        let tally = key(0);
+        let pause = |second| {
+            let now = Duration::from_secs(second);
+            tally.answered(tally.begin(now).unwrap(), now, &response(429, 300, 0))
+        };
+        for used in 1..=299 {
+            assert_eq!(ask(&tally, 1, 1_000 - used), None);
+        }
+        assert!(pause(2).is_err_and(|error| format!("{error:#}").contains("paused after at most 299")));
+        assert_eq!(ask(&tally, 2, 700), None);
+        pause(3).unwrap();
+        assert!(ask(&tally, 70, 699).is_some_and(|error| error.contains("although it was paused")));
+        tally.resumed();
+        assert_eq!(ask(&tally, 70, 698), None);
+    }
+}
