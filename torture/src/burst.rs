@@ -1,13 +1,13 @@
 //! The 301st request of a minute, raced over many connections: who wins must not matter, only how many.
 
 use crate::campaign::Options;
-use crate::http::{Connection, Response};
 use crate::inside::{Inside, MadeKey, make_keys};
 use crate::random::Random;
 use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_edge::Clock;
 use ipse_model::{BURST_LIMIT, DAILY_LIMIT, KeyState};
+use ipse_testkit::{Connection, Response};
 use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::Duration;

@@ -4,12 +4,12 @@
 //! What is sent is made in `mischief.rs`. Here it is sent, and what comes back is judged.
 
 use crate::campaign::Options;
-use crate::http::Connection;
 use crate::mischief::{Conversation, Protocol};
 use crate::random::Random;
-use crate::server::{Server, create_key};
+use crate::server;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_model::DAILY_LIMIT;
+use ipse_testkit::Connection;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,8 +24,8 @@ const CHECK_EVERY: u64 = 1_000;
 pub(crate) fn work(options: &Options) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let (used_key, kept_key) =
-        (create_key(folder.path(), DAILY_LIMIT)?, create_key(folder.path(), DAILY_LIMIT)?);
-    let mut server = Server::start(folder.path())?;
+        (server::create_key(folder.path(), DAILY_LIMIT)?, server::create_key(folder.path(), DAILY_LIMIT)?);
+    let mut server = server::start(folder.path())?;
     let (next, failed) = (AtomicU64::new(0), AtomicBool::new(false));
     let sent = AtomicU64::new(0);
     let mut tally = Tally::default();

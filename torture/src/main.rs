@@ -7,15 +7,19 @@
 
 mod burst;
 mod campaign;
+mod disk;
 mod hostile;
-mod http;
 mod inside;
+mod kill;
+mod load;
 mod midnight;
 mod mischief;
+mod power;
 mod random;
 mod server;
 mod start;
 mod stopwatch;
+mod tally;
 mod window;
 
 use anyhow::{Result, bail};
@@ -28,6 +32,8 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
+    Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
+    Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
 ];
 
 fn main() -> ExitCode {

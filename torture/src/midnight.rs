@@ -5,13 +5,13 @@
 //! have been asked, with each other, and with what the database holds after the server has stopped.
 
 use crate::campaign::Options;
-use crate::http::{Connection, Response};
 use crate::inside::{Inside, make_keys, with_records};
 use crate::random::Random;
 use anyhow::{Context, Result, ensure};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, Now};
 use ipse_store::Subject;
+use ipse_testkit::{Connection, Response};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! `bench start`: how long a server takes from nothing to its first answer.
 
-use crate::http::Connection;
-use crate::server::Server;
+use crate::server;
 use crate::stopwatch::Stopwatch;
 use anyhow::{Result, ensure};
+use ipse_testkit::Connection;
 
 const TARGET_SECONDS: f64 = 0.3;
 const RUNS: u32 = 20;
@@ -48,7 +48,7 @@ fn first_answer() -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let watch = Stopwatch::start();
     // The server names its port when the door is open, so that nothing is lost between two attempts to connect.
-    let server = Server::start(&folder.path().join("data"))?;
+    let server = server::start(&folder.path().join("data"))?;
     let response = Connection::open(server.address)?.get("/api/v1/ip/demo", None)?;
     let seconds = watch.seconds();
     ensure!(response.status == 200, "the demo answered {}: {}", response.status, response.body);

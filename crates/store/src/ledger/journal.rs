@@ -17,6 +17,7 @@ const MAGIC: &[u8; 16] = b"ipse journal 01\n";
 const HEADER_BYTES: usize = 40;
 pub(super) const ENTRY_BYTES: usize = 40;
 const IN_WINDOW: u32 = 1;
+const COPIED: u32 = 2;
 const ENTRY_MAGIC: u32 = 0x6970_7300;
 
 /// One charge, with everything that stands after it.
@@ -32,6 +33,8 @@ pub(super) struct Entry {
     pub(super) resumes: u32,
     /// Whether the request counts in the burst window.
     pub(super) in_window: bool,
+    /// Whether it only repeats a moment of the burst window that earlier segments hold as well.
+    pub(super) copied: bool,
     /// When it came.
     pub(super) boot_ms: u64,
 }
@@ -39,7 +42,8 @@ pub(super) struct Entry {
 impl Entry {
     fn to_bytes(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
-        let flags = ENTRY_MAGIC | if self.in_window { IN_WINDOW } else { 0 };
+        let flag = |set: bool, flag: u32| if set { flag } else { 0 };
+        let flags = ENTRY_MAGIC | flag(self.in_window, IN_WINDOW) | flag(self.copied, COPIED);
         bytes[4..8].copy_from_slice(&flags.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.subject.number().to_le_bytes());
         bytes[16..20].copy_from_slice(&self.day.0.to_le_bytes());
@@ -55,7 +59,8 @@ impl Entry {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; ENTRY_BYTES] = bytes.try_into().ok()?;
         let flags = number32(bytes, 4);
-        if flags & !IN_WINDOW != ENTRY_MAGIC || number32(bytes, 0) != crc32fast::hash(&bytes[4..]) {
+        if flags & !(IN_WINDOW | COPIED) != ENTRY_MAGIC || number32(bytes, 0) != crc32fast::hash(&bytes[4..])
+        {
             return None;
         }
         Some(Self {
@@ -65,6 +70,7 @@ impl Entry {
             mark: number32(bytes, 24),
             resumes: number32(bytes, 28),
             in_window: flags & IN_WINDOW != 0,
+            copied: flags & COPIED != 0,
             boot_ms: u64::from_le_bytes(eight(bytes, 32)),
         })
     }
@@ -87,26 +93,34 @@ impl Segment {
         self.file.sync_data().inspect_err(|_| self.broken.store(true, Ordering::Release))
     }
 
-    fn create(folder: &Path, number: u64, boot: Option<BootId>) -> Result<Self, Error> {
+    /// Makes a segment that begins with `copies`. It appears whole or not at all, so that a reader may take its
+    /// copies for what the segments before it hold.
+    fn create(folder: &Path, number: u64, boot: Option<BootId>, copies: &[Entry]) -> Result<Self, Error> {
         let path = folder.join(format!("{number:010}.log"));
+        let unfinished = path.with_extension("log.new");
         let failed = |source| Error::file(&path, source);
         let mut header = [0; HEADER_BYTES];
         header[..16].copy_from_slice(MAGIC);
         header[16..32].copy_from_slice(&boot.map_or([0; 16], BootId::to_bytes));
         let check = crc32fast::hash(&header[..32]);
         header[32..36].copy_from_slice(&check.to_le_bytes());
-        // A leftover of the same number can only be one whose making failed before its header was whole.
-        let mut file = File::options().append(true).create(true).open(&path).map_err(failed)?;
-        file.set_len(0).map_err(failed)?;
+        let mut bytes = header.to_vec();
+        copies.iter().for_each(|copy| bytes.extend(copy.to_bytes()));
+        // A leftover can only be one whose making was interrupted.
+        let mut file = File::options().append(true).create(true).open(&unfinished).map_err(failed)?;
         let made = file
-            .write_all(&header)
+            .set_len(0)
+            .and_then(|()| file.write_all(&bytes))
             .and_then(|()| file.sync_all())
+            .and_then(|()| fs::rename(&unfinished, &path))
             .and_then(|()| File::open(folder)?.sync_all());
         if let Err(error) = made {
+            let _ = fs::remove_file(&unfinished);
             let _ = fs::remove_file(&path);
             return Err(failed(error));
         }
-        Ok(Self { file, path, number, bytes: AtomicU64::new(0), broken: AtomicBool::new(false) })
+        let bytes = AtomicU64::new((copies.len() * ENTRY_BYTES) as u64);
+        Ok(Self { file, path, number, bytes, broken: AtomicBool::new(false) })
     }
 }
 
@@ -119,10 +133,10 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins a new segment after all that are there.
-    pub(super) fn begin(folder: &Path, boot: Option<BootId>) -> Result<Self, Error> {
+    /// Begins a new segment after all that are there, with copies of the burst windows that they hold.
+    pub(super) fn begin(folder: &Path, boot: Option<BootId>, copies: &[Entry]) -> Result<Self, Error> {
         let number = segments(folder)?.last().map_or(1, |(number, _)| number + 1);
-        let active = ArcSwap::from_pointee(Segment::create(folder, number, boot)?);
+        let active = ArcSwap::from_pointee(Segment::create(folder, number, boot, copies)?);
         Ok(Self { folder: folder.to_owned(), boot, active })
     }
 
@@ -164,10 +178,11 @@ impl Journal {
         self.active.load().bytes.load(Ordering::Relaxed)
     }
 
-    /// Begins a new segment and returns the old one. Threads that are just appending may still hold that.
-    pub(super) fn rotate(&self) -> Result<Arc<Segment>, Error> {
+    /// Begins a new segment, with copies of the burst windows if those before it are to be deleted, and returns the
+    /// old one. Threads that are just appending may still hold that.
+    pub(super) fn rotate(&self, copies: &[Entry]) -> Result<Arc<Segment>, Error> {
         let number = self.active.load().number + 1;
-        let next = Segment::create(&self.folder, number, self.boot)?;
+        let next = Segment::create(&self.folder, number, self.boot, copies)?;
         Ok(self.active.swap(Arc::new(next)))
     }
 
@@ -272,6 +287,7 @@ mod tests {
             mark: 64,
             resumes: 2,
             in_window: true,
+            copied: false,
             boot_ms: 123_456_789_012,
         }
     }
@@ -284,13 +300,13 @@ mod tests {
     fn what_is_appended_is_read_again_over_segments() {
         let dir = tempfile::tempdir().unwrap();
         let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
-        let journal = Journal::begin(dir.path(), boot).unwrap();
+        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
         journal.append(entry(1)).unwrap();
-        journal.rotate().unwrap();
+        journal.rotate(&[]).unwrap();
         journal.append(entry(2)).unwrap();
         assert_eq!(read_one(dir.path()), [entry(1), entry(2)]);
         assert!(read(dir.path()).unwrap()[0].boot == boot);
-        let next = Journal::begin(dir.path(), None).unwrap();
+        let next = Journal::begin(dir.path(), None, &[]).unwrap();
         next.append(entry(3)).unwrap();
         assert_eq!(read_one(dir.path()), [entry(1), entry(2), entry(3)]);
         next.remove_older().unwrap();
@@ -300,7 +316,7 @@ mod tests {
     #[test]
     fn a_torn_record_hides_no_other() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(dir.path(), None).unwrap();
+        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
         let segment = journal.append(entry(1)).unwrap();
         (&segment.file).write_all(&entry(2).to_bytes()[..17]).unwrap();
         journal.append(entry(3)).unwrap();
@@ -313,9 +329,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("0000000001.log"), "").unwrap();
         fs::write(dir.path().join("0000000002.log"), [0; 4096]).unwrap();
+        fs::write(dir.path().join("0000000003.log.new"), "ipse").unwrap();
         fs::write(dir.path().join("notes.txt"), "mine").unwrap();
         assert_eq!(read_one(dir.path()), []);
-        assert_eq!(Journal::begin(dir.path(), None).unwrap().active.load().number, 3);
+        assert_eq!(Journal::begin(dir.path(), None, &[]).unwrap().active.load().number, 3);
     }
 
     #[test]
@@ -329,21 +346,22 @@ mod tests {
     #[test]
     fn a_broken_segment_takes_no_more() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(dir.path(), None).unwrap();
+        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
         journal.active.load().broken.store(true, Ordering::Release);
         assert!(matches!(journal.append(entry(1)), Err(Error::JournalBroken)));
         assert!(journal.is_broken());
-        journal.rotate().unwrap();
+        journal.rotate(&[]).unwrap();
         journal.append(entry(1)).unwrap();
     }
 
     proptest! {
         #[test]
         fn any_entry_survives_its_bytes(
-            number in 0i64.., day: u32, used: u32, mark: u32, resumes: u32, in_window: bool, boot_ms: u64,
+            number in 0i64.., day: u32, used: u32, mark: u32, resumes: u32, in_window: bool,
+            copied: bool, boot_ms: u64,
         ) {
             let subject = Subject::from_number(number);
-            let entry = Entry { subject, day: Day(day), used, mark, resumes, in_window, boot_ms };
+            let entry = Entry { subject, day: Day(day), used, mark, resumes, in_window, copied, boot_ms };
             prop_assert_eq!(Entry::from_bytes(&entry.to_bytes()), Some(entry));
         }
 

@@ -112,7 +112,6 @@ impl Ledger {
         let recovered = recovery::read(&journal_folder, boot)?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
         records.recover(&recovered.rows(), &boot_name, now.day()).await?;
-        let journal = Journal::begin(&journal_folder, boot)?;
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
 
         let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
@@ -139,10 +138,12 @@ impl Ledger {
         );
         let (changed, receiver) = mpsc::channel();
         let folding = Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None };
-        let ledger =
-            Self { records: records.clone(), cells, demo, journal, syncer, changed, folding: folding.into() };
-        ledger.rewrite_windows(now)?;
-        Ok(Arc::new(ledger))
+        let journal = Journal::begin(&journal_folder, boot, &window_copies(&cells, now))?;
+        // Their counts are in the database, and their windows in the new segment.
+        journal.remove_older()?;
+        let records = records.clone();
+        let folding = folding.into();
+        Ok(Arc::new(Self { records, cells, demo, journal, syncer, changed, folding }))
     }
 
     /// Folds what changed into the database and lets go of memory and files that are no longer needed. To be called
@@ -190,8 +191,8 @@ impl Ledger {
             state.ended.clear();
         }
         self.records.fold_exactly(&rows).await?;
-        self.journal.rotate()?;
-        self.rewrite_windows(now)
+        self.journal.rotate(&window_copies(&self.cells, now))?;
+        self.journal.remove_older()
     }
 
     /// Leaves the active segment when it is broken, old or large, and deletes those whose records are in the database
@@ -223,30 +224,13 @@ impl Ledger {
         let ledger = Arc::clone(self);
         let files = tokio::task::spawn_blocking(move || {
             done.iter().try_for_each(|segment| journal::remove(segment))?;
-            if rotate { ledger.journal.rotate().map(Some) } else { Ok(None) }
+            if rotate { ledger.journal.rotate(&[]).map(Some) } else { Ok(None) }
         });
         if let Some(left) = files.await.map_err(|_| Error::JournalBroken)?? {
             folding.left.push((left, now.boot_ms));
             folding.segment_since = Some(now.boot_ms);
         }
         Ok(())
-    }
-
-    /// Puts the burst windows of the last minute into the active segment and deletes all before it, whose counts are
-    /// in the database.
-    fn rewrite_windows(&self, now: Now) -> Result<(), Error> {
-        for cell in self.cells.pin().values() {
-            let state = cell.lock();
-            let recent = |time: &u64| now.boot_ms.saturating_sub(*time) < BURST_WINDOW_MS;
-            for boot_ms in state.meter.window().times().filter(recent) {
-                self.journal.append(Entry {
-                    boot_ms,
-                    mark: 0,
-                    ..state.entry(cell.subject, true, boot_ms)
-                })?;
-            }
-        }
-        self.journal.remove_older()
     }
 
     fn cell(&self, subject: Subject, day: Day) -> Arc<Cell> {
@@ -497,6 +481,7 @@ impl State {
             mark: self.mark.written,
             resumes: self.resumes,
             in_window,
+            copied: false,
             boot_ms,
         }
     }
@@ -510,4 +495,20 @@ impl State {
         self.changed = false;
         self.ended.len()
     }
+}
+
+/// The burst windows of the last minute, to be repeated in a new segment before all others are deleted.
+fn window_copies(cells: &HashMap<Subject, Arc<Cell>>, now: Now) -> Vec<Entry> {
+    let mut copies = Vec::new();
+    for cell in cells.pin().values() {
+        let state = cell.lock();
+        let recent = |time: &u64| now.boot_ms.saturating_sub(*time) < BURST_WINDOW_MS;
+        let times = state.meter.window().times().filter(recent);
+        copies.extend(times.map(|boot_ms| Entry {
+            mark: 0,
+            copied: true,
+            ..state.entry(cell.subject, true, boot_ms)
+        }));
+    }
+    copies
 }

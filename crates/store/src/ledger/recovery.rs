@@ -28,6 +28,11 @@ pub(super) fn read(folder: &Path, boot: Option<BootId>) -> Result<Recovered, Err
     let mut recovered = Recovered::default();
     for segment in journal::read(folder)? {
         let same_boot = boot.is_some() && segment.boot == boot;
+        if segment.entries.iter().any(|entry| entry.copied) {
+            // The copies are all that was in the windows. The segments before were to be deleted, and the program may
+            // have died before it came to that: their moments must not count twice.
+            recovered.windows.clear();
+        }
         for entry in segment.entries {
             let (used, mark) = recovered.counts.entry((entry.subject, entry.day)).or_default();
             *used = entry.used.max(*used);
@@ -62,5 +67,47 @@ impl Recovered {
             times.sort_unstable();
             (subject, (resumes, times))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use journal::{Entry, Journal};
+
+    fn entry(used: u32) -> Entry {
+        Entry {
+            subject: Subject::Key(ipse_model::KeyId(7)),
+            day: Day(20_000),
+            used,
+            mark: 64,
+            resumes: 1,
+            in_window: true,
+            copied: false,
+            boot_ms: 1_000 + u64::from(used),
+        }
+    }
+
+    fn window(folder: &Path, boot: Option<BootId>) -> Vec<u64> {
+        read(folder, boot).unwrap().windows().flat_map(|(_, (_, times))| times).collect()
+    }
+
+    #[test]
+    fn a_death_between_copying_the_windows_and_deleting_them_doubles_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
+        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
+        journal.append(entry(1)).unwrap();
+        journal.append(entry(2)).unwrap();
+        // Two starts in a row die before they delete anything; the third lives.
+        for _ in 0..2 {
+            let copies = [1, 2].map(|used| Entry { copied: true, mark: 0, ..entry(used) });
+            Journal::begin(dir.path(), boot, &copies).unwrap();
+            assert_eq!(window(dir.path(), boot), [1_001, 1_002]);
+        }
+        Journal::begin(dir.path(), boot, &[]).unwrap().append(entry(3)).unwrap();
+        assert_eq!(window(dir.path(), boot), [1_001, 1_002, 1_003]);
+        let rows = read(dir.path(), boot).unwrap().rows();
+        assert_eq!(rows, [UsageRow { subject: entry(1).subject, day: Day(20_000), used: 3, mark: 64 }]);
     }
 }
