@@ -361,6 +361,16 @@ impl Records {
             .map_err(self.failed())
     }
 
+    /// The usage of all subjects on this day and on later ones, the latest last.
+    pub(crate) async fn usage_since(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1 ORDER BY day")
+            .bind(i64::from(day.0))
+            .fetch_all(&self.readers)
+            .await
+            .and_then(|rows| rows.iter().map(usage_row).collect())
+            .map_err(self.failed())
+    }
+
     /// Writes counts, durably. Counts only ever grow: what is there already and higher stays.
     pub(crate) async fn fold(&self, rows: &[UsageRow]) -> Result<(), Error> {
         let work = async {

@@ -115,7 +115,8 @@ impl Ledger {
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
 
         let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
-        for row in records.usage(now.day()).await? {
+        // A clock that was set back while we were away does not take the day back: of several the latest stays.
+        for row in records.usage_since(now.day()).await? {
             let meter = Meter::new(row.day, row.used, Window::default());
             let mark =
                 Mark { durable: row.mark.max(row.used), written: row.mark.max(row.used), segment: None };
