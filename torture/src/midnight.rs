@@ -41,6 +41,9 @@ pub(crate) fn work(options: &Options) -> Result<String> {
         if random.below(4) == 0 {
             clock.unix_ms -= MS_PER_DAY;
         }
+        // A day never goes back while a server lives; the next one begins with the clock that it finds, and goes on
+        // from what was counted on that day.
+        books.begin_life(clock.day());
         let (product_clock, hand) = Clock::standing_at(clock);
         let inside = Inside::start(folder.path(), product_clock)?;
         for _ in 0..MIDNIGHTS_PER_LIFE.min(options.count - midnights) {
@@ -248,7 +251,10 @@ struct Books {
     used_up: u64,
     wrong: u64,
     first_wrong: Option<String>,
+    /// In this life of the server.
     latest_shown: Day,
+    /// The latest day that each caller was told in this life.
+    told: BTreeMap<usize, Day>,
     /// By caller and day.
     accounts: BTreeMap<(usize, Day), Account>,
 }
@@ -256,8 +262,17 @@ struct Books {
 impl Default for Books {
     fn default() -> Self {
         let latest_shown = Day(FIRST_DAY);
-        let accounts = BTreeMap::new();
-        Self { requests: 0, granted: 0, used_up: 0, wrong: 0, first_wrong: None, latest_shown, accounts }
+        let (told, accounts) = (BTreeMap::new(), BTreeMap::new());
+        Self {
+            requests: 0,
+            granted: 0,
+            used_up: 0,
+            wrong: 0,
+            first_wrong: None,
+            latest_shown,
+            told,
+            accounts,
+        }
     }
 }
 
@@ -271,10 +286,14 @@ struct Account {
 }
 
 impl Books {
-    /// The latest day that this caller was ever told. Its day never goes back.
+    fn begin_life(&mut self, day: Day) {
+        self.latest_shown = day;
+        self.told.clear();
+    }
+
+    /// The latest day that this caller was told in this life. Its day never goes back.
     fn latest_told(&self, caller: usize) -> Day {
-        let told = self.accounts.range((caller, Day(0))..=(caller, Day(u32::MAX)));
-        told.last().map_or(Day(0), |((_, day), _)| *day)
+        self.told.get(&caller).copied().unwrap_or(Day(0))
     }
 
     /// Notes an answer that was charged to a day between these two, or to the wrong one.
@@ -297,6 +316,8 @@ impl Books {
         if day < earliest || day > latest {
             self.wrong(|| format!("{subject:?} was charged to {day:?}, asked {earliest:?} to {latest:?}"));
         }
+        let told = self.told.entry(index).or_insert(day);
+        *told = day.max(*told);
         let account = self.accounts.entry((index, day)).or_default();
         match response.status {
             200 => {

@@ -75,7 +75,7 @@ fn run(random: &mut Random, number: u64, length: u64, seen: &mut Seen, differenc
     let mut clock = Now { unix_ms: random.moment_of_day(), boot_ms: begin };
     let mut window = Window::default();
     let mut meter = Meter::new(clock.day(), 0, Window::default());
-    let mut model = Model { times: Vec::new(), moved_to: 0, day: clock.day(), used: 0 };
+    let mut model = Model { times: Vec::new(), day: clock.day(), used: 0 };
     for step in 0..length {
         let before = clock.boot_ms;
         advance(random, pace, &mut clock);
@@ -171,8 +171,6 @@ fn advance(random: &mut Random, pace: Pace, clock: &mut Now) {
 struct Model {
     /// Every request that was within the limit since the last resume.
     times: Vec<u64>,
-    /// The latest moment of a request that was taken back. It is not counted, but the window has moved on to it.
-    moved_to: u64,
     day: Day,
     used: u32,
 }
@@ -181,7 +179,7 @@ impl Model {
     fn charge(&mut self, now: Now, daily_limit: u32) -> Charge {
         // The window only moves forward.
         let moment = self.times.last().map_or(now.boot_ms, |last| now.boot_ms.max(*last));
-        let admitted = self.within(moment.max(self.moved_to)) < BURST_LIMIT as usize;
+        let admitted = self.within(moment) < BURST_LIMIT as usize;
         if admitted {
             self.times.push(moment);
         }
@@ -206,7 +204,7 @@ impl Model {
     }
 
     fn take_back(&mut self, used_before: u32) {
-        self.moved_to = self.times.pop().unwrap_or_default().max(self.moved_to);
+        self.times.pop();
         self.used = used_before;
     }
 }

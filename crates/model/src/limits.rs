@@ -76,11 +76,11 @@ impl Meter {
         &self.window
     }
 
-    /// Turns to a later day with a count of zero. An earlier day is ignored: the day never goes back.
-    pub fn turn_to(&mut self, day: Day) {
+    /// Turns to a later day, of which so much is used already. An earlier day is ignored: the day never goes back.
+    pub fn turn_to(&mut self, day: Day, used: u32) {
         if day > self.day {
             self.day = day;
-            self.used = 0;
+            self.used = used;
         }
     }
 
@@ -88,7 +88,7 @@ impl Meter {
     pub fn take_back(&mut self, used_before: u32, was_in_window: bool) {
         self.used = used_before;
         if was_in_window {
-            self.window.times.pop_back();
+            self.window.take_back();
         }
     }
 
@@ -102,7 +102,7 @@ impl Meter {
 
     /// Charges one request to the day alone, as the demo does.
     pub fn charge_day(&mut self, now: Now, daily_limit: u32) -> Charge {
-        self.turn_to(now.day());
+        self.turn_to(now.day(), 0);
         let granted = self.used < daily_limit;
         if granted {
             self.used += 1;
@@ -116,10 +116,13 @@ impl Meter {
     }
 }
 
-/// The exact sliding window: the times of the requests of the last minute, at most [`BURST_LIMIT`] of them.
+/// The exact sliding window: the times of the last [`BURST_LIMIT`] requests. One more is within the limit if the
+/// oldest of them is a minute old.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     times: VecDeque<u64>,
+    /// What the last request took the place of.
+    replaced: Option<u64>,
 }
 
 impl Window {
@@ -129,17 +132,26 @@ impl Window {
     /// one, so the window only ever moves forward.
     pub fn admit(&mut self, boot_ms: u64) -> bool {
         let moment = self.times.back().map_or(boot_ms, |last| boot_ms.max(*last));
-        self.forget_before(moment);
-        if self.times.len() >= BURST_LIMIT as usize {
+        let full = self.times.len() >= BURST_LIMIT as usize;
+        if full && self.times.front().is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS) {
             return false;
         }
+        self.replaced = if full { self.times.pop_front() } else { None };
         self.times.push_back(moment);
         true
     }
 
+    /// Undoes the last request that was admitted.
+    fn take_back(&mut self) {
+        self.times.pop_back();
+        if let Some(replaced) = self.replaced.take() {
+            self.times.push_front(replaced);
+        }
+    }
+
     /// Starts a fresh minute.
     pub fn clear(&mut self) {
-        self.times = VecDeque::new();
+        *self = Self::default();
     }
 
     /// Gives the memory back if no request is younger than two minutes. Says whether any memory is still held.
@@ -156,12 +168,6 @@ impl Window {
     /// The recorded moments, oldest first.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
         self.times.iter().copied()
-    }
-
-    fn forget_before(&mut self, moment: u64) {
-        while self.times.front().is_some_and(|oldest| moment - oldest >= BURST_WINDOW_MS) {
-            self.times.pop_front();
-        }
     }
 }
 
@@ -209,6 +215,19 @@ mod tests {
         assert!(window.admit(5000));
         assert!(window.admit(4000));
         assert_eq!(window.times().collect::<Vec<_>>(), [5000, 5000]);
+    }
+
+    #[test]
+    fn a_charge_that_is_taken_back_leaves_no_trace() {
+        let mut meter = Meter::new(Day(0), 0, Window::default());
+        for _ in 0..300 {
+            meter.charge_key(at(0, 1000), 10_000);
+        }
+        // This one takes the place of the first, and could not be written.
+        assert!(matches!(meter.charge_key(at(0, 61_000), 10_000), Charge::Granted(_)));
+        meter.take_back(300, true);
+        assert_eq!(meter.used(), 300);
+        assert_eq!(meter.charge_key(at(0, 60_999), 10_000), Charge::BurstExceeded);
     }
 
     #[test]

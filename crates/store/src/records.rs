@@ -361,9 +361,9 @@ impl Records {
             .map_err(self.failed())
     }
 
-    /// The usage of all subjects on this day and on later ones, the latest last.
+    /// The usage of all subjects on this day and on later ones, which a clock that was ahead may have left.
     pub(crate) async fn usage_since(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
-        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1 ORDER BY day")
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1")
             .bind(i64::from(day.0))
             .fetch_all(&self.readers)
             .await

@@ -70,6 +70,8 @@ struct State {
     changed: bool,
     /// Days that ended since the last fold.
     ended: Vec<(Day, u32)>,
+    /// Later days that were counted before, by a program whose clock was ahead of ours.
+    ahead: Vec<UsageRow>,
 }
 
 #[derive(Debug)]
@@ -115,12 +117,16 @@ impl Ledger {
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
 
         let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
-        // A clock that was set back while we were away does not take the day back: of several the latest stays.
         for row in records.usage_since(now.day()).await? {
-            let meter = Meter::new(row.day, row.used, Window::default());
-            let mark =
-                Mark { durable: row.mark.max(row.used), written: row.mark.max(row.used), segment: None };
-            cells.pin().insert(row.subject, Cell::new(row.subject, meter, 0, mark));
+            let cell = Arc::clone(
+                cells.pin().get_or_insert_with(row.subject, || Cell::fresh(row.subject, now.day())),
+            );
+            let mut state = cell.lock();
+            if row.day == now.day() {
+                state.go_on_from(row);
+            } else {
+                state.ahead.push(row);
+            }
         }
         let mut with_window = Vec::new();
         for (subject, (resumes, times)) in recovered.windows() {
@@ -447,13 +453,17 @@ impl Then {
 }
 
 impl Cell {
-    fn new(subject: Subject, meter: Meter, resumes: u32, mark: Mark) -> Arc<Self> {
-        let state = State { meter, resumes, phase: Phase::Open, mark, changed: false, ended: Vec::new() };
-        Arc::new(Self { subject, state: Mutex::new(state) })
-    }
-
     fn fresh(subject: Subject, day: Day) -> Arc<Self> {
-        Self::new(subject, Meter::new(day, 0, Window::default()), 0, Mark::default())
+        let state = State {
+            meter: Meter::new(day, 0, Window::default()),
+            resumes: 0,
+            phase: Phase::Open,
+            mark: Mark::default(),
+            changed: false,
+            ended: Vec::new(),
+            ahead: Vec::new(),
+        };
+        Arc::new(Self { subject, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -465,13 +475,26 @@ impl Cell {
 impl State {
     /// Turns to a later day, whose mark begins at nothing.
     fn turn_to(&mut self, day: Day) {
-        if day > self.meter.day() {
-            if self.changed {
-                self.ended.push((self.meter.day(), self.meter.used()));
-            }
-            self.meter.turn_to(day);
-            self.mark = Mark::default();
+        if day <= self.meter.day() {
+            return;
         }
+        // Even if it was folded just now: that fold may yet fail.
+        if self.meter.used() > 0 {
+            self.ended.push((self.meter.day(), self.meter.used()));
+        }
+        self.meter.turn_to(day, 0);
+        self.mark = Mark::default();
+        if let Some(row) = self.ahead.iter().find(|row| row.day == day).copied() {
+            self.go_on_from(row);
+        }
+        self.ahead.retain(|row| row.day > day);
+    }
+
+    /// Takes over what is known of the present day, all of it durable.
+    fn go_on_from(&mut self, row: UsageRow) {
+        let mark = row.mark.max(row.used);
+        self.meter = Meter::new(row.day, row.used, std::mem::take(self.meter.window_mut()));
+        self.mark = Mark { durable: mark, written: mark, segment: None };
     }
 
     fn entry(&self, subject: Subject, in_window: bool, boot_ms: u64) -> Entry {

@@ -143,6 +143,21 @@ async fn the_day_turns_at_midnight_and_never_back() {
 }
 
 #[tokio::test]
+async fn a_clock_set_back_before_a_start_serves_no_day_twice() {
+    let (store, key) = with_key(10).await;
+    let today = later(NOON, 1000);
+    let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..today };
+    let ledger = store.ledger(BOOT, NOON).await;
+    assert_eq!(remaining(&*ledger, &key, NOON).await, 9);
+    assert_eq!(remaining(&*ledger, &key, tomorrow).await, 9);
+    drop(ledger);
+    // The next program finds the clock where it was before: that day goes on, and so does the one after it.
+    let ledger = store.ledger(BOOT, today).await;
+    assert_eq!(remaining(&*ledger, &key, today).await, 8);
+    assert_eq!(remaining(&*ledger, &key, tomorrow).await, 8);
+}
+
+#[tokio::test]
 async fn charges_survive_the_death_of_the_process_without_one_lost() {
     let (store, key) = with_key(500).await;
     let mut expected = 500;
