@@ -124,12 +124,12 @@ fn floor(package: &str) -> Option<u8> {
 mod tests {
     use super::*;
 
-    const ROOT: &str = "[workspace]\nmembers = [\"crates/*\", \"torture\", \"xtask\"]\n";
+    const ROOT: &str = "[workspace]\nmembers = [\"crates/*\", \"testkit\", \"torture\", \"xtask\"]\n";
 
     #[track_caller]
     fn check_package(package: &str, section: &str, dependency: &str, expected: Option<&str>) {
         let folder = match package.strip_prefix("ipse-") {
-            Some("torture") => "torture".to_owned(),
+            Some(beside @ ("testkit" | "torture")) => beside.to_owned(),
             Some(name) => format!("crates/{name}"),
             None if package == "xtask" => "xtask".to_owned(),
             None => format!("crates/{package}"),
