@@ -4,7 +4,7 @@
 //! What is sent is made in `mischief.rs`. Here it is sent, and what comes back is judged.
 
 use crate::campaign::Options;
-use crate::mischief::{Conversation, Protocol};
+use crate::mischief::{Conversation, Protocol, shown};
 use crate::random::Random;
 use crate::server;
 use anyhow::{Context, Result, bail, ensure};
@@ -252,11 +252,4 @@ fn well(address: SocketAddr, target: &str, key: Option<&str>, content_type: &str
     let found = (response.status, response.header("content-type"));
     ensure!(found == (200, Some(content_type)), "a good request is answered {found:?}: {}", response.body);
     Ok(())
-}
-
-/// The beginning of some bytes, for people.
-pub(crate) fn shown(bytes: &[u8]) -> String {
-    const LONGEST: usize = 800;
-    let more = if bytes.len() > LONGEST { format!("… ({} bytes)", bytes.len()) } else { String::new() };
-    format!("{}{more}", bytes[..bytes.len().min(LONGEST)].escape_ascii())
 }

@@ -1,6 +1,5 @@
 //! What hostile clients send: whole conversations made from a seed. Nothing here touches a socket.
 
-use crate::hostile::shown;
 use crate::random::Random;
 
 /// Everything that goes over one connection.
@@ -531,4 +530,11 @@ fn index(random: &mut Random, bound: usize) -> usize {
 
 fn byte(random: &mut Random) -> u8 {
     random.next().to_le_bytes()[0]
+}
+
+/// The beginning of some bytes, for people.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    const LONGEST: usize = 800;
+    let more = if bytes.len() > LONGEST { format!("… ({} bytes)", bytes.len()) } else { String::new() };
+    format!("{}{more}", bytes[..bytes.len().min(LONGEST)].escape_ascii())
 }

@@ -8,12 +8,14 @@ mod clock;
 mod fault;
 mod forwarded;
 mod listen;
+mod reply;
 mod rtt;
 mod serve;
 mod wire;
 
 pub use client::{AddressHeader, Trust};
 pub use clock::{Clock, ClockHand};
-pub use fault::HttpFault;
+pub use fault::{FaultReplies, HttpFault};
 pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
-pub use serve::{Edge, Reply, Visit, whole};
+pub use reply::{Reply, whole};
+pub use serve::{Edge, Visit};

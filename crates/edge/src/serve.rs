@@ -2,14 +2,14 @@
 
 use crate::client::{Connection, Trust};
 use crate::clock::Clock;
-use crate::fault::HttpFault;
+use crate::fault::{FaultReplies, HttpFault};
+use crate::reply::Reply;
 use crate::rtt::RttGauge;
 use crate::wire::Wire;
-use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Response, Version, header};
-use http_body_util::{BodyExt, Full};
+use http::{HeaderMap, Method, Request, Version, header};
+use http_body_util::Full;
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -34,20 +34,6 @@ const HTTP2_STREAMS: u32 = 128;
 /// How long a connection may take to bring the head of its next request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-
-/// What leaves: a response whose body is in memory.
-pub type Reply = Response<Full<Bytes>>;
-
-/// A reply's head and its bytes.
-#[must_use]
-pub fn whole(reply: Reply) -> (http::response::Parts, Bytes) {
-    let (head, body) = reply.into_parts();
-    // A body in memory is there at once.
-    let body = body.collect().now_or_never().and_then(Result::ok).unwrap_or_default();
-    (head, body.to_bytes())
-}
-
-pub(crate) type FaultReplies = Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>;
 
 /// One request, with all that is certain about who makes it and when.
 pub struct Visit {
@@ -74,7 +60,7 @@ pub struct Edge<S> {
     /// Who answers: a function from a visit to its reply.
     pub service: S,
     /// What is said where the service cannot be asked.
-    pub faults: Arc<dyn Fn(HttpFault) -> Reply + Send + Sync>,
+    pub faults: FaultReplies,
 }
 
 impl<S, F> Edge<S>
@@ -288,6 +274,7 @@ fn http_version(version: Version) -> Option<HttpVersion> {
 mod tests {
     use super::*;
     use crate::client::AddressHeader;
+    use http::Response;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

@@ -5,9 +5,9 @@
 //! ours carries `x-content-type-options`, so a head of HTTP/1 without it is hyper's own, and is replaced by the
 //! answer that is given for that fault.
 
-use crate::fault::HttpFault;
+use crate::fault::{FaultReplies, HttpFault};
+use crate::reply::{Reply, whole};
 use crate::rtt::RttGauge;
-use crate::serve::{FaultReplies, Reply, whole};
 use bytes::Bytes;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
