@@ -31,9 +31,10 @@ impl Inside {
         let address = *server.addresses().first().context("the server listens nowhere")?;
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();
-        let running = runtime.spawn(server.run(async {
+        let asked_to_stop = async {
             let _ = stopped.await;
-        }));
+        };
+        let running = runtime.spawn(server.run(asked_to_stop, std::future::pending()));
         Ok(Self { address, records, runtime, stop, running })
     }
 

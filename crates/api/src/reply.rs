@@ -140,7 +140,6 @@ fn json_reply(status: StatusCode, body: impl Into<Bytes>) -> Reply {
 
 fn open_to_everybody(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
 fn day_headers(headers: &mut HeaderMap, allowance: DayAllowance) {

@@ -67,7 +67,8 @@ impl<C: Counters> Api<C> {
             }
             Err(error) => {
                 if !self.failing.swap(true, Ordering::Relaxed) {
-                    tracing::error!(error = %error, "requests cannot be charged and are answered with 500");
+                    let transient = error.transient();
+                    tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");
                 }
                 self.replies.internal_error()
             }

@@ -3,14 +3,13 @@
 use crate::client::{Connection, Trust};
 use crate::clock::Clock;
 use crate::fault::{FaultReplies, HttpFault};
-use crate::reply::Reply;
+use crate::reply::{Reply, finish};
 use crate::rtt::RttGauge;
 use crate::wire::Wire;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Version, header};
-use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use http::{HeaderMap, Request, Version};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -19,6 +18,7 @@ use std::convert::Infallible;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -68,8 +68,9 @@ where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish.
-    pub async fn run(self, stop: impl Future<Output = ()>) {
+    /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish, unless `hurry` is
+    /// ready first.
+    pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let Self { listeners, trust, clock, max_connections, drain, service, faults } = self;
         let house = Arc::new(House { trust, clock, service, faults, http: http_builder() });
         let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
@@ -87,10 +88,15 @@ where
             let _ = door.await;
         }
         // Every open connection holds a permit.
-        let all_closed = connections.acquire_many(capacity);
-        if tokio::time::timeout(drain, all_closed).await.is_err() {
+        let all_closed = tokio::select! {
+            biased;
+            _ = connections.acquire_many(capacity) => true,
+            () = tokio::time::sleep(drain) => false,
+            () = hurry => false,
+        };
+        if !all_closed {
             let left = capacity as usize - connections.available_permits();
-            tracing::warn!(connections.left = left, "closing connections whose requests took too long");
+            tracing::warn!(connections.left = left, "closing connections that are still open");
             let _ = stage.send(Stage::Ended);
             let _ = connections.acquire_many(capacity).await;
         }
@@ -157,22 +163,25 @@ async fn accept<S, F>(
         let accepted = tokio::select! {
             biased;
             () = reached(&mut stages, Stage::Draining) => return,
-            accepted = async {
-                // The semaphore is never closed.
-                let permit = Arc::clone(&connections).acquire_owned().await.ok();
-                (listener.accept().await, permit)
-            } => accepted,
+            accepted = listener.accept() => accepted,
         };
-        let (Ok((stream, _)), permit) = accepted else {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
             // A connection that broke before we took it is nobody's fault; a lack of descriptors passes.
-            if let Err(error) = accepted.0
-                && !is_of_the_connection(&error)
-            {
+            Err(error) if is_of_the_connection(&error) => continue,
+            Err(error) => {
                 tracing::warn!(error = %error, "cannot accept connections, trying again");
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
             }
-            continue;
+        };
+        // Beyond the limit one connection per door waits here, and the others in the kernel's queue.
+        let permit = tokio::select! {
+            biased;
+            () = reached(&mut stages, Stage::Draining) => return,
+            // The semaphore is never closed.
+            permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
         };
         pause = FIRST_PAUSE;
         let (house, stages) = (Arc::clone(&house), stages.clone());
@@ -205,11 +214,25 @@ where
     if !first_byte {
         return;
     }
+    // A connection that stalls within the preface of HTTP/2 has no deadline of hyper's.
+    let asked = Arc::new(AtomicBool::new(false));
+    let stalled = {
+        let asked = Arc::clone(&asked);
+        async move {
+            tokio::time::sleep(HEADER_TIMEOUT).await;
+            if asked.load(Ordering::Relaxed) {
+                std::future::pending::<()>().await;
+            }
+        }
+    };
     let rtt = RttGauge::new();
     let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
     let requests = {
         let house = Arc::clone(&house);
-        service_fn(move |request: Request<Incoming>| answer(Arc::clone(&house), peer, rtt.clone(), request))
+        service_fn(move |request: Request<Incoming>| {
+            asked.store(true, Ordering::Relaxed);
+            answer(Arc::clone(&house), peer, rtt.clone(), request)
+        })
     };
     let connection = house.http.serve_connection(TokioIo::new(wire), requests);
     let mut connection = std::pin::pin!(connection);
@@ -217,6 +240,7 @@ where
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
+        () = stalled => return,
         () = reached(&mut stages, Stage::Draining) => connection.as_mut().graceful_shutdown(),
     }
     tokio::select! {
@@ -237,24 +261,17 @@ where
     F: Future<Output = Reply> + Send + 'static,
 {
     let (request, _body) = request.into_parts();
+    let method = request.method.clone();
     if header_bytes(&request.headers) > MAX_HEADER_BYTES {
-        return Ok((house.faults)(HttpFault::HeaderTooLarge));
+        return Ok(finish((house.faults)(HttpFault::HeaderTooLarge), &method));
     }
     let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
     let client = house.trust.client(&connection, &request.headers);
     let visit = Visit { client, now: house.clock.now(), request };
-    let head = visit.request.method == Method::HEAD;
     // The call itself may panic as well as the future that it makes.
     let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
     let reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
-    Ok(if head { without_body(reply) } else { reply })
-}
-
-/// The answer to HEAD: that to GET without the body. Hyper would send one over HTTP/2.
-fn without_body(mut reply: Reply) -> Reply {
-    let length = reply.body().size_hint().exact().unwrap_or_default();
-    reply.headers_mut().entry(header::CONTENT_LENGTH).or_insert(length.into());
-    reply.map(|_| Full::default())
+    Ok(finish(reply, &method))
 }
 
 fn header_bytes(headers: &HeaderMap) -> usize {
@@ -275,20 +292,24 @@ mod tests {
     use super::*;
     use crate::client::AddressHeader;
     use http::Response;
+    use http_body_util::Full;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// Runs an edge whose service panics, and says what one request gets.
+    /// Runs an edge and says what one connection gets until it is closed.
     async fn ask(
         edge: Edge<impl Fn(Visit) -> std::future::Ready<Reply> + Send + Sync + 'static>,
         request: &str,
     ) -> String {
         let address: SocketAddr = edge.listeners[0].local_addr().unwrap();
-        let serving = tokio::spawn(edge.run(std::future::pending()));
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        // HTTP/2 answers in frames, which are no text.
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).await.unwrap();
+        answer.push_str(&String::from_utf8_lossy(&bytes));
         serving.abort();
         answer
     }
@@ -328,5 +349,31 @@ mod tests {
         });
         let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
         assert!(answer.contains("127.0.0.1 Some(Http10) Some("), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_never_brings_a_request_is_closed() {
+        for beginning in
+            ["", "G", "GET / HTTP/1.1\r\nhost", "P", "PRI * HT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+            // While everybody waits, the paused clock runs ahead to the next deadline.
+            let answer = ask(edge, beginning).await;
+            assert!(!answer.contains("fine"), "{beginning:?}: {answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_permit_is_not_held_by_a_door_that_nobody_uses() {
+        let (idle, used) = (
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+            TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        );
+        let mut edge = edge(used, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        edge.listeners.push(idle);
+        edge.max_connections = 1;
+        let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
+        assert!(answer.ends_with("fine"), "{answer}");
     }
 }

@@ -2,13 +2,14 @@
 //! and it speaks for hyper where hyper answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
-//! ours carries `x-content-type-options`, so a head of HTTP/1 without it is hyper's own, and is replaced by the
-//! answer that is given for that fault.
+//! ours carries `x-content-type-options` (see `reply::finish`), so a head of HTTP/1 without it is hyper's own, and is
+//! replaced by the answer that is given for that fault.
 
 use crate::fault::{FaultReplies, HttpFault};
-use crate::reply::{Reply, whole};
+use crate::reply::{Reply, finish, whole};
 use crate::rtt::RttGauge;
 use bytes::Bytes;
+use http::Method;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -57,7 +58,8 @@ impl AsyncWrite for Wire {
         ready!(self.poll_pending(cx))?;
         if let Some(own) = hypers_own_answer(bytes) {
             let mut replaced = bytes[..own.begins_at].to_vec();
-            replaced.extend_from_slice(&http1_bytes((self.faults)(own.fault), own.date));
+            replaced
+                .extend_from_slice(&http1_bytes(finish((self.faults)(own.fault), &Method::GET), own.date));
             self.pending = replaced.into();
             // The socket may take a part now; the rest goes out with the flush that hyper asks for next.
             return match self.poll_pending(cx) {

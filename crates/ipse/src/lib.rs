@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod error;
 mod logs;
+mod process;
 mod server;
 mod settings;
 mod table;

@@ -1,4 +1,4 @@
-//! Log lines, panics and core dumps: everything through which an address could slip out.
+//! Log lines and panic messages: what is written while the server runs.
 
 use crate::config::LogFormat;
 use tracing::Level;
@@ -23,27 +23,8 @@ pub(crate) fn start(level: Level, format: LogFormat) {
     std::panic::set_hook(Box::new(|panic| {
         // The message may hold what a caller sent; the place of the panic is enough to find it.
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(
-            panic.place = place,
-            "a part of the program panicked; the request was answered with 500"
-        );
+        tracing::error!(panic.place = place, "a part of the program panicked");
     }));
-}
-
-/// Keeps callers' addresses and keys, which stand in memory, out of core dumps.
-pub(crate) fn forbid_core_dumps() {
-    use rustix::process::{Resource, Rlimit, setrlimit};
-    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // A core dump that is piped to a program ignores the limit.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-}
-
-/// Lets as many connections be open as the system allows.
-pub(crate) fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior};
 
 /// How often changes of keys are looked for: well within the second that is promised.
 const REFRESH_EVERY: Duration = Duration::from_millis(250);
@@ -42,12 +42,14 @@ impl Server {
         let lock = folder.lock()?;
         let records = Records::open(&folder).await?;
         records.check().await?;
+        tracing::debug!(sqlite.version = records.engine_version().await?, "the database is open");
         let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
         let keys = Arc::new(KeyTable::load(&records).await?);
         let listeners = match ipse_edge::bind(&config.listen).await {
             Ok(listeners) => listeners,
             Err(error) => {
-                ledger.close(clock.now()).await?;
+                // Nothing was charged: whatever may fail here is of less interest than why no door opened.
+                let _ = ledger.close(clock.now()).await;
                 records.close().await;
                 return Err(error.into());
             }
@@ -83,8 +85,13 @@ impl Server {
         self.keys.len()
     }
 
-    /// Serves until `stop` is ready; then lets requests finish and writes everything down.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    /// Serves until `stop` is ready; then lets requests finish, unless `hurry` is ready first, and writes everything
+    /// down.
+    pub async fn run(
+        self,
+        stop: impl Future<Output = ()>,
+        hurry: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
         let Self { config, clock, listeners, base_url, records, ledger, keys, atlas, .. } = self;
         let link =
             |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
@@ -99,8 +106,10 @@ impl Server {
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
         let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas });
 
-        let refreshing = tokio::spawn(refresh_keys(records.clone(), keys, Arc::clone(&ledger)));
-        let folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone()));
+        let (ending, ended) = watch::channel(false);
+        let mut refreshing =
+            tokio::spawn(refresh_keys(records.clone(), keys, Arc::clone(&ledger), ended.clone()));
+        let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended));
         let edge = Edge {
             listeners,
             trust: config.trust,
@@ -113,12 +122,28 @@ impl Server {
             },
             faults: Arc::new(move |fault| replies.fault(fault)),
         };
-        edge.run(stop).await;
-        end(refreshing).await;
-        end(folding).await;
+        // A server that no longer folds, or sees no changes of keys, must not look healthy.
+        let mut failed = None;
+        let stop = async {
+            tokio::select! {
+                () = stop => {}
+                _ = &mut refreshing => failed = Some("the task that reads changes of keys"),
+                _ = &mut folding => failed = Some("the task that writes counts"),
+            }
+        };
+        edge.run(stop, hurry).await;
+        let _ = ending.send(true);
+        for task in [refreshing, folding] {
+            if !task.is_finished() {
+                let _ = task.await;
+            }
+        }
         ledger.close(clock.now()).await?;
         records.close().await;
-        Ok(())
+        match failed {
+            Some(task) => Err(Error::Refused(format!("{task} ended unexpectedly; the server was stopped"))),
+            None => Ok(()),
+        }
     }
 }
 
@@ -144,11 +169,15 @@ impl House {
     }
 }
 
-async fn refresh_keys(records: Records, keys: Arc<KeyTable>, ledger: Arc<Ledger>) {
+async fn refresh_keys(
+    records: Records,
+    keys: Arc<KeyTable>,
+    ledger: Arc<Ledger>,
+    mut ended: watch::Receiver<bool>,
+) {
     let mut ticks = every(REFRESH_EVERY);
     let mut failing = false;
-    loop {
-        ticks.tick().await;
+    while next(&mut ticks, &mut ended).await {
         match keys.refresh(&records).await {
             Ok(gone) => {
                 gone.into_iter().for_each(|id| ledger.forget(id));
@@ -165,11 +194,10 @@ async fn refresh_keys(records: Records, keys: Arc<KeyTable>, ledger: Arc<Ledger>
     }
 }
 
-async fn fold(ledger: Arc<Ledger>, clock: Clock) {
+async fn fold(ledger: Arc<Ledger>, clock: Clock, mut ended: watch::Receiver<bool>) {
     let mut ticks = every(FOLD_EVERY);
     let mut failing = false;
-    loop {
-        ticks.tick().await;
+    while next(&mut ticks, &mut ended).await {
         match ledger.fold(clock.now()).await {
             Ok(()) => {
                 if std::mem::replace(&mut failing, false) {
@@ -185,16 +213,19 @@ async fn fold(ledger: Arc<Ledger>, clock: Clock) {
     }
 }
 
-fn every(period: Duration) -> tokio::time::Interval {
+fn every(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Ends a task that loops for ever.
-async fn end(task: JoinHandle<()>) {
-    task.abort();
-    let _ = task.await;
+/// Waits for the next turn; `false` when there is none. A turn that has begun is always finished.
+async fn next(ticks: &mut Interval, ended: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        biased;
+        _ = ended.wait_for(|ended| *ended) => false,
+        _ = ticks.tick() => true,
+    }
 }
 
 /// What a person types into a browser to reach a listener.

@@ -254,6 +254,12 @@ pub(crate) fn gather(
     let mut file = None;
     for (name, value) in environment {
         let Some(name) = name.to_str().filter(|name| name.starts_with(PREFIX)) else { continue };
+        // Kubernetes tells every container of a service named "ipse" where that service is.
+        if ["IPSE_SERVICE_", "IPSE_PORT_"].iter().any(|theirs| name.starts_with(theirs))
+            || name == "IPSE_PORT"
+        {
+            continue;
+        }
         let setting = SETTINGS.iter().find(|setting| setting.variable() == name);
         match (setting, value.into_string()) {
             (Some(setting), Ok(value)) => variables.push((setting, value)),

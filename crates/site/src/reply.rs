@@ -113,7 +113,6 @@ fn reply(status: StatusCode, content_type: &'static str, keep: Keep, body: impl 
     set(header::CACHE_CONTROL, cache_control);
     set(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*");
     // By this header the edge also tells our replies from those that the HTTP library makes by itself.
-    set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY);
     set(header::REFERRER_POLICY, "no-referrer");
     reply

@@ -107,7 +107,6 @@ mod tests {
                 assert_eq!(answered.header("content-type"), content_type, "{path}");
                 assert_eq!(answered.header("cache-control"), cache_control, "{path}");
                 assert_eq!(answered.header("access-control-allow-origin"), "*");
-                assert_eq!(answered.header("x-content-type-options"), "nosniff");
                 assert_eq!(answered.header("referrer-policy"), "no-referrer");
                 assert_eq!(
                     answered.header("content-security-policy"),

@@ -1,6 +1,5 @@
 //! What can break in storage, in words for the operator.
 
-use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,8 +61,14 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The database did not do what it was asked.
-    #[error("the database failed: {0}")]
-    Database(#[source] Arc<sqlx::Error>),
+    #[error("the database {path} failed: {source}", path = path.display())]
+    Database {
+        /// The database's file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Arc<sqlx::Error>,
+    },
     /// The journal's writer gave up; the next write begins a new segment.
     #[error("the journal cannot be written at the moment")]
     JournalBroken,
@@ -80,7 +85,7 @@ impl Error {
             Self::Busy(_)
             | Self::DiskFull(_)
             | Self::JournalBroken
-            | Self::Database(_)
+            | Self::Database { .. }
             | Self::File { .. }
             | Self::Random(_) => true,
             Self::Folder { .. }
@@ -100,25 +105,21 @@ impl Error {
 
     /// Names what SQLite means by its codes.
     pub(crate) fn database(path: &Path, source: sqlx::Error) -> Self {
-        const BUSY: &str = "5";
-        const LOCKED: &str = "6";
-        const BUSY_RECOVERY: &str = "261";
-        const BUSY_SNAPSHOT: &str = "517";
-        const FULL: &str = "13";
-        const CORRUPT: &str = "11";
-        const NOT_A_DATABASE: &str = "26";
-        let code = source.as_database_error().and_then(|error| error.code().map(Cow::into_owned));
-        match code.as_deref() {
-            Some(_) if is_full(path) => Self::DiskFull(path.to_owned()),
-            Some(FULL) => Self::DiskFull(path.to_owned()),
-            Some(BUSY | LOCKED | BUSY_RECOVERY | BUSY_SNAPSHOT) => Self::Busy(path.to_owned()),
-            Some(NOT_A_DATABASE) => {
-                Self::Damaged { path: path.to_owned(), what: "it is no SQLite database".into() }
-            }
-            Some(CORRUPT) => {
-                Self::Damaged { path: path.to_owned(), what: "its pages do not fit together".into() }
-            }
-            _ => Self::Database(Arc::new(source)),
+        const BUSY: u32 = 5;
+        const LOCKED: u32 = 6;
+        const CORRUPT: u32 = 11;
+        const FULL: u32 = 13;
+        const NOT_A_DATABASE: u32 = 26;
+        let code = source.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+        let path = path.to_owned();
+        // The lowest byte is the kind of failure, the rest its circumstances.
+        match code.map(|code| code & 0xff) {
+            Some(_) if is_full(&path) => Self::DiskFull(path),
+            Some(FULL) => Self::DiskFull(path),
+            Some(BUSY | LOCKED) => Self::Busy(path),
+            Some(NOT_A_DATABASE) => Self::Damaged { path, what: "it is no SQLite database".into() },
+            Some(CORRUPT) => Self::Damaged { path, what: "its pages do not fit together".into() },
+            _ => Self::Database { path, source: Arc::new(source) },
         }
     }
 }

@@ -361,6 +361,17 @@ impl Records {
             .map_err(self.failed())
     }
 
+    /// What one subject has used on one day.
+    pub async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE subject = $1 AND day = $2")
+            .bind(subject.number())
+            .bind(i64::from(day.0))
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map_or(Ok(0), |row| usage_row(row).map(|row| row.used)))
+            .map_err(self.failed())
+    }
+
     /// The usage of all subjects on this day and on later ones, which a clock that was ahead may have left.
     pub(crate) async fn usage_since(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
         sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1")

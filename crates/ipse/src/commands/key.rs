@@ -1,11 +1,11 @@
 //! `ipse key …`
 
-use super::{Beginning, Desk, at_desk, moment, print, print_json, say};
+use super::{Beginning, Desk, at_desk, moment, print, print_json, print_surely, say};
 use crate::error::Error;
 use crate::settings::DataFlags;
 use crate::table::Table;
 use clap::{Args, Subcommand};
-use ipse_model::{KEYS_PER_ACCOUNT, KeyId, Scope};
+use ipse_model::{KEYS_PER_ACCOUNT, KeyId, KeyText, Scope};
 use ipse_store::{BootId, Created, Email, KeyRecord, NewKey, Subject, used_in_journal};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -106,7 +106,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
                 let new = NewKey { account: &account, name: &name, scope, daily_limit };
                 match desk.records.create_key(&new, desk.now).await? {
                     Created::Key { text, record } => {
-                        print(&format!("{}\n", text.reveal()));
+                        reveal(&text, record.id)?;
                         say(&format!(
                             "Key {} of {account}, scope {scope}. It is shown only this once.",
                             record.id
@@ -199,7 +199,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
         }),
         Command::Roll(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
             let text = desk.records.roll(one.id).await?.ok_or_else(|| no_such(one.id))?;
-            print(&format!("{}\n", text.reveal()));
+            reveal(&text, one.id)?;
             say(&format!("Key {} has a new text, shown only this once. The old one is invalid.", one.id));
             Ok(())
         }),
@@ -229,6 +229,15 @@ fn change(
         let told = if work(desk).await? { now } else { before };
         say(&format!("Key {} {told}.", one.id));
         Ok(())
+    })
+}
+
+/// Prints a key alone, the only time that it can be.
+fn reveal(text: &KeyText, id: KeyId) -> Result<(), Error> {
+    print_surely(&format!("{}\n", text.reveal())).map_err(|error| {
+        Error::Refused(format!(
+            "key {id} was made but could not be printed ({error}); `ipse key roll {id}` gives it another text"
+        ))
     })
 }
 

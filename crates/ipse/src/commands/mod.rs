@@ -137,7 +137,14 @@ fn runtime() -> Result<tokio::runtime::Runtime, Error> {
 
 /// Writes to standard output. If nobody reads it any more, that is their choice.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = print_surely(text);
+}
+
+/// Writes to standard output and says whether it arrived.
+fn print_surely(text: &str) -> std::io::Result<()> {
+    let mut output = std::io::stdout();
+    output.write_all(text.as_bytes())?;
+    output.flush()
 }
 
 fn print_json(value: &impl Serialize) {

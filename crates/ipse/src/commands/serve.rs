@@ -3,17 +3,31 @@
 use super::{print, runtime};
 use crate::config::{Config, LogFormat};
 use crate::error::Error;
-use crate::logs;
 use crate::server::Server;
+use crate::{logs, process};
 use ipse_edge::Clock;
 use ipse_geo::Atlas;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
-pub(super) fn serve(config: Config) -> Result<(), Error> {
-    logs::forbid_core_dumps();
-    logs::raise_descriptor_limit();
+/// Descriptors that are no connections: the database, the journal, the doors.
+const OTHER_DESCRIPTORS: usize = 64;
+
+pub(super) fn serve(mut config: Config) -> Result<(), Error> {
+    process::forbid_core_dumps();
     logs::start(config.log_level, config.log_format);
+    if let Some(limit) = process::raise_descriptor_limit() {
+        let most = limit.saturating_sub(OTHER_DESCRIPTORS).max(1);
+        if config.max_connections > most {
+            tracing::warn!(
+                limit,
+                max_connections = most,
+                "the system allows fewer open files than max_connections needs"
+            );
+            config.max_connections = most;
+        }
+    }
     runtime()?.block_on(async {
         // Before the doors open, so that no signal is missed.
         let system = |source| Error::System { what: "cannot listen for signals", source };
@@ -22,14 +36,25 @@ pub(super) fn serve(config: Config) -> Result<(), Error> {
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
         let server = Server::start(config, Clock::system(), Atlas::empty()).await?;
         greet(&server, &data_dir, format);
-        let stop = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+        let (first, second) = (Notify::new(), Notify::new());
+        let signals = async {
+            for (notify, told) in [
+                (&first, "stopping: requests in progress are finished first; once more ends them"),
+                (&second, "stopping at once"),
+            ] {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                tracing::info!("{told}");
+                notify.notify_one();
             }
-            tracing::info!("stopping: requests in progress are finished first");
+            std::future::pending::<()>().await;
         };
-        server.run(stop).await?;
+        tokio::select! {
+            ended = server.run(first.notified(), second.notified()) => ended?,
+            () = signals => {}
+        }
         tracing::info!("stopped; everything is written");
         Ok(())
     })

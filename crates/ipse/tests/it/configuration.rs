@@ -68,6 +68,18 @@ fn a_file_that_is_missing_or_no_toml_is_named() {
 }
 
 #[test]
+fn what_kubernetes_says_of_a_service_named_ipse_is_no_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = [
+        ("IPSE_PORT", "tcp://10.0.0.1:8080"),
+        ("IPSE_SERVICE_HOST", "10.0.0.1"),
+        ("IPSE_PORT_8080_TCP", "x"),
+    ];
+    let output = ipse(dir.path(), &["config", "check"]).envs(theirs).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_valid_configuration_is_said_to_be_valid() {
     let dir = tempfile::tempdir().unwrap();
     let output =

@@ -121,6 +121,9 @@ fn errors_over_http2_have_the_same_body() {
     let large = curl(&house, &["/api/v1/ip", "--http2-prior-knowledge", "-i", "-H", &large]);
     assert!(large.starts_with("HTTP/2 431") && large.contains("header_too_large"), "{large}");
     assert!(large.contains("access-control-allow-origin: *"), "{large}");
+    let large = format!("x-large: {}", "x".repeat(60_000));
+    let head = curl(&house, &["/api/v1/ip", "--http2-prior-knowledge", "--head", "-H", &large]);
+    assert!(head.starts_with("HTTP/2 431"), "HEAD has no body, whatever goes wrong: {head}");
 }
 
 #[test]

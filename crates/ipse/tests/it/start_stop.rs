@@ -94,6 +94,35 @@ fn requests_in_progress_are_answered_before_the_server_stops() {
 }
 
 #[test]
+fn a_second_signal_ends_what_does_not_end_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = ipse(dir.path(), &["serve"]);
+    command.args(["--drain-seconds", "3600"]);
+    let mut server = Server::start(command, &dir.path().join("ipse-data")).unwrap();
+    // A caller who asks for more than fits into any buffer, and reads nothing.
+    let mut deaf = Connection::open(server.address).unwrap();
+    let asked = std::thread::spawn(move || {
+        for _ in 0..5_000 {
+            if deaf.send(b"GET /docs HTTP/1.1\r\nhost: x\r\n\r\n").is_err() {
+                break;
+            }
+        }
+        deaf
+    });
+    let pid = server.process.id().to_string();
+    let signal = || assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    let mut idle = Connection::open(server.address).unwrap();
+    idle.get("/docs", None).unwrap();
+    signal();
+    // An idle connection is closed at once: then the server is stopping.
+    assert!(idle.is_closed());
+    assert!(server.process.try_wait().unwrap().is_none(), "it waits for the caller that does not read");
+    signal();
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+    drop(asked.join());
+}
+
+#[test]
 fn a_port_in_use_is_one_clear_sentence() {
     let dir = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

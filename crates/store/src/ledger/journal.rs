@@ -10,8 +10,8 @@ use ipse_model::Day;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const MAGIC: &[u8; 16] = b"ipse journal 01\n";
 const HEADER_BYTES: usize = 40;
@@ -116,7 +116,6 @@ impl Segment {
             .and_then(|()| File::open(folder)?.sync_all());
         if let Err(error) = made {
             let _ = fs::remove_file(&unfinished);
-            let _ = fs::remove_file(&path);
             return Err(failed(error));
         }
         let bytes = AtomicU64::new((copies.len() * ENTRY_BYTES) as u64);
@@ -130,6 +129,8 @@ pub(super) struct Journal {
     folder: PathBuf,
     boot: Option<BootId>,
     active: ArcSwap<Segment>,
+    /// Held while segments are made or deleted, so that no two get the same number.
+    turning: Mutex<()>,
 }
 
 impl Journal {
@@ -137,7 +138,7 @@ impl Journal {
     pub(super) fn begin(folder: &Path, boot: Option<BootId>, copies: &[Entry]) -> Result<Self, Error> {
         let number = segments(folder)?.last().map_or(1, |(number, _)| number + 1);
         let active = ArcSwap::from_pointee(Segment::create(folder, number, boot, copies)?);
-        Ok(Self { folder: folder.to_owned(), boot, active })
+        Ok(Self { folder: folder.to_owned(), boot, active, turning: Mutex::new(()) })
     }
 
     /// Appends a charge. When this returns, the page cache has it. The segment is returned for syncing.
@@ -181,6 +182,7 @@ impl Journal {
     /// Begins a new segment, with copies of the burst windows if those before it are to be deleted, and returns the
     /// old one. Threads that are just appending may still hold that.
     pub(super) fn rotate(&self, copies: &[Entry]) -> Result<Arc<Segment>, Error> {
+        let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.active.load().number + 1;
         let next = Segment::create(&self.folder, number, self.boot, copies)?;
         Ok(self.active.swap(Arc::new(next)))
@@ -188,13 +190,16 @@ impl Journal {
 
     /// Deletes every segment before the active one.
     pub(super) fn remove_older(&self) -> Result<(), Error> {
+        let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let active = self.active.load().number;
         for (number, path) in segments(&self.folder)? {
             if number < active {
                 fs::remove_file(&path).map_err(|source| Error::file(&path, source))?;
             }
         }
-        Ok(())
+        // A power cut must not bring marks back that no longer hold.
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|source| Error::file(&self.folder, source))
     }
 }
 
@@ -214,7 +219,12 @@ pub(super) struct Contents {
 pub(super) fn read(folder: &Path) -> Result<Vec<Contents>, Error> {
     let mut all = Vec::new();
     for (_, path) in segments(folder)? {
-        let bytes = fs::read(&path).map_err(|source| Error::file(&path, source))?;
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            // The server has folded and deleted it since the folder was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::file(&path, error)),
+        };
         let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
             // Its making was interrupted: nothing was appended to it.
             continue;
@@ -251,7 +261,13 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Contents>, Error> {
 fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     let failed = |source| Error::file(folder, source);
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(failed)? {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        // A folder that was restored without it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
         let path = entry.map_err(failed)?.path();
         let number =
             path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
@@ -333,6 +349,24 @@ mod tests {
         fs::write(dir.path().join("notes.txt"), "mine").unwrap();
         assert_eq!(read_one(dir.path()), []);
         assert_eq!(Journal::begin(dir.path(), None, &[]).unwrap().active.load().number, 3);
+    }
+
+    #[test]
+    fn segments_that_are_begun_at_once_get_numbers_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..20).for_each(|_| drop(journal.rotate(&[]).unwrap())));
+            }
+        });
+        assert_eq!(segments(dir.path()).unwrap().len(), 161);
+    }
+
+    #[test]
+    fn a_folder_without_a_journal_holds_no_entries() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read_one(&dir.path().join("journal")), []);
     }
 
     #[test]

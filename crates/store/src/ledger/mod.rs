@@ -111,7 +111,7 @@ impl Ledger {
         now: Now,
     ) -> Result<Arc<Self>, Error> {
         let journal_folder = folder.journal();
-        let recovered = recovery::read(&journal_folder, boot)?;
+        let recovered = recovery::read(&journal_folder, boot, now.day())?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
         records.recover(&recovered.rows(), &boot_name, now.day()).await?;
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
@@ -157,6 +157,10 @@ impl Ledger {
     /// about once a second.
     pub async fn fold(self: &Arc<Self>, now: Now) -> Result<(), Error> {
         let mut folding = self.folding.lock().await;
+        if self.journal.is_broken() {
+            // Before all else: until there is a new segment, nothing can be charged.
+            self.leave_segment(&mut folding, now).await?;
+        }
         // Nobody appends to these any more, so the counts that are read below include all their records.
         let complete: Vec<bool> =
             folding.left.iter().map(|(segment, _)| Arc::strong_count(segment) == 1).collect();
@@ -202,7 +206,7 @@ impl Ledger {
         self.journal.remove_older()
     }
 
-    /// Leaves the active segment when it is broken, old or large, and deletes those whose records are in the database
+    /// Leaves the active segment when it is old or large, and deletes those whose records are in the database
     /// and too old for any burst window. `complete` tells of each left segment whether it was folded whole.
     async fn tend_segments(
         self: &Arc<Self>,
@@ -221,22 +225,28 @@ impl Ledger {
             }
             keep
         });
+        if !done.is_empty() {
+            let removing = tokio::task::spawn_blocking(move || {
+                done.iter().try_for_each(|segment| journal::remove(segment))
+            });
+            removing.await.map_err(|_| Error::JournalBroken)??;
+        }
         let bytes = self.journal.active_bytes();
         let since = *folding.segment_since.get_or_insert(now.boot_ms);
         let old = now.boot_ms.saturating_sub(since) >= SEGMENT_MS && bytes > 0;
-        let rotate = self.journal.is_broken() || old || bytes >= SEGMENT_BYTES;
-        if !rotate && done.is_empty() {
-            return Ok(());
+        if old || bytes >= SEGMENT_BYTES {
+            self.leave_segment(folding, now).await?;
         }
+        Ok(())
+    }
+
+    /// Begins a new segment of the journal, off the threads that answer requests.
+    async fn leave_segment(self: &Arc<Self>, folding: &mut Folding, now: Now) -> Result<(), Error> {
         let ledger = Arc::clone(self);
-        let files = tokio::task::spawn_blocking(move || {
-            done.iter().try_for_each(|segment| journal::remove(segment))?;
-            if rotate { ledger.journal.rotate(&[]).map(Some) } else { Ok(None) }
-        });
-        if let Some(left) = files.await.map_err(|_| Error::JournalBroken)?? {
-            folding.left.push((left, now.boot_ms));
-            folding.segment_since = Some(now.boot_ms);
-        }
+        let rotating = tokio::task::spawn_blocking(move || ledger.journal.rotate(&[]));
+        let left = rotating.await.map_err(|_| Error::JournalBroken)??;
+        folding.left.push((left, now.boot_ms));
+        folding.segment_since = Some(now.boot_ms);
         Ok(())
     }
 
@@ -353,9 +363,6 @@ impl Ledger {
             let outcome = records.pause_for_burst(id, resumes, now).await.map(drop);
             // If it failed the window is still full: the next request tries again.
             cell.lock().phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
-            if let Err(error) = &outcome {
-                tracing::error!(key.id = id.0, error = %error, "cannot write the pause of a key");
-            }
             let _ = sender.send(Some(outcome));
         });
         receiver
@@ -378,6 +385,13 @@ impl Counters for Ledger {
             if let Phase::Paused(resumes) = state.phase
                 && resumes < state.resumes
             {
+                state.phase = Phase::Open;
+            }
+            if let Phase::Pausing(done) = &state.phase
+                && done.has_changed().is_err()
+                && done.borrow().is_none()
+            {
+                // The task that was to write the pause is gone without a word.
                 state.phase = Phase::Open;
             }
             match &state.phase {
@@ -434,8 +448,7 @@ impl Counters for Ledger {
                 return Ok(state.meter.used());
             }
         }
-        let rows = self.records.usage(day).await?;
-        Ok(rows.iter().find(|row| row.subject == subject).map_or(0, |row| row.used))
+        self.records.used(subject, day).await
     }
 
     fn forget(&self, key: KeyId) {
@@ -515,7 +528,9 @@ impl State {
     fn changes(&mut self, subject: Subject, rows: &mut Vec<UsageRow>) -> usize {
         rows.extend(self.ended.iter().map(|&(day, used)| UsageRow { subject, day, used, mark: used }));
         let (day, used) = (self.meter.day(), self.meter.used());
-        rows.push(UsageRow { subject, day, used, mark: self.mark.written.max(used) });
+        if used > 0 {
+            rows.push(UsageRow { subject, day, used, mark: self.mark.written.max(used) });
+        }
         self.changed = false;
         self.ended.len()
     }

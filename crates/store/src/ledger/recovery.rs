@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// The requests of a day that stand in the journal of a folder but perhaps not in its database yet. For commands
-/// that look at a folder no server works on.
+/// that look at a folder, whether a server works on it or not.
 pub fn used_in_journal(
     folder: &DataFolder,
     boot: Option<BootId>,
     day: Day,
 ) -> Result<HashMap<Subject, u32>, Error> {
-    let recovered = read(&folder.journal(), boot)?;
+    let recovered = read(&folder.journal(), boot, day)?;
     Ok(recovered.rows().into_iter().filter(|row| row.day == day).map(|row| (row.subject, row.used)).collect())
 }
 
@@ -24,7 +24,8 @@ pub(super) struct Recovered {
     windows: HashMap<Subject, (u32, Vec<u64>)>,
 }
 
-pub(super) fn read(folder: &Path, boot: Option<BootId>) -> Result<Recovered, Error> {
+/// Reads the journal on a day. Days before it are history: a mark would only blur their counts.
+pub(super) fn read(folder: &Path, boot: Option<BootId>, today: Day) -> Result<Recovered, Error> {
     let mut recovered = Recovered::default();
     for segment in journal::read(folder)? {
         let same_boot = boot.is_some() && segment.boot == boot;
@@ -37,10 +38,11 @@ pub(super) fn read(folder: &Path, boot: Option<BootId>) -> Result<Recovered, Err
             let (used, mark) = recovered.counts.entry((entry.subject, entry.day)).or_default();
             *used = entry.used.max(*used);
             *mark = entry.mark.max(*mark);
-            if !same_boot {
+            if !same_boot && entry.day >= today {
                 // What came after the last sync is lost; it cannot have gone beyond the mark.
                 *used = (*used).max(*mark);
-            } else if entry.in_window {
+            }
+            if same_boot && entry.in_window {
                 let (resumes, times) = recovered.windows.entry(entry.subject).or_default();
                 if entry.resumes > *resumes {
                     *resumes = entry.resumes;
@@ -89,7 +91,7 @@ mod tests {
     }
 
     fn window(folder: &Path, boot: Option<BootId>) -> Vec<u64> {
-        read(folder, boot).unwrap().windows().flat_map(|(_, (_, times))| times).collect()
+        read(folder, boot, Day(0)).unwrap().windows().flat_map(|(_, (_, times))| times).collect()
     }
 
     #[test]
@@ -107,7 +109,7 @@ mod tests {
         }
         Journal::begin(dir.path(), boot, &[]).unwrap().append(entry(3)).unwrap();
         assert_eq!(window(dir.path(), boot), [1_001, 1_002, 1_003]);
-        let rows = read(dir.path(), boot).unwrap().rows();
+        let rows = read(dir.path(), boot, Day(0)).unwrap().rows();
         assert_eq!(rows, [UsageRow { subject: entry(1).subject, day: Day(20_000), used: 3, mark: 64 }]);
     }
 }

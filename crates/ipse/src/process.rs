@@ -1,0 +1,18 @@
+//! What the process asks of the system for itself.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Keeps callers' addresses and keys, which stand in memory, out of core dumps.
+pub(crate) fn forbid_core_dumps() {
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // A core dump that is piped to a program ignores the limit.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Lets as many files and connections be open as the system allows, and says how many that is, if there is a limit.
+pub(crate) fn raise_descriptor_limit() -> Option<usize> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
+}
