@@ -4,6 +4,7 @@
 
 mod conformance;
 mod files;
+mod links;
 mod manifest;
 mod rust_text;
 mod sources;
@@ -26,6 +27,7 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     problems.extend(sources::check(&tree));
     problems.extend(conformance::check(&tree));
     problems.extend(files::check(&tree));
+    problems.extend(links::check(&tree));
     problems.sort();
     for problem in &problems {
         println!("{problem}");

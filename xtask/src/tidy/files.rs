@@ -55,6 +55,11 @@ impl Tree {
         Ok(tree)
     }
 
+    /// Whether there is a file of that path.
+    pub(super) fn holds(&self, path: &str) -> bool {
+        self.sizes.contains_key(path)
+    }
+
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let mut tree = Self::default();
