@@ -4,7 +4,7 @@
 use crate::lookup::json;
 use crate::reply::Replies;
 use http::header;
-use ipse_edge::Reply;
+use ipse_edge::{HttpFault, Reply};
 use ipse_model::{
     AddressFields, BURST_LIMIT, CipherFields, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, DayAllowance, ErrorBody,
     FlagFields, GeoFields, Now, PathFields, ProtocolFields, Refusal, Scope, Success,
@@ -36,6 +36,13 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
             [("internal_error", replies.internal_error())],
         )
     };
+    let fault = |description, name, fault| error_response(description, [(name, replies.fault(fault))]);
+    let bad_request = || fault("The bytes are no request of HTTP.", "bad_request", HttpFault::BadRequest);
+    let target_too_long =
+        || fault("The path and query are too long.", "uri_too_long", HttpFault::TargetTooLong);
+    let header_too_large = || {
+        fault("The header fields are too many or too large.", "header_too_large", HttpFault::HeaderTooLarge)
+    };
     let (address, geo) = (schema::<AddressFields>(), schema::<GeoFields<'_>>());
     let (protocol, path) = (schema::<ProtocolFields>(), schema::<PathFields<'_>>());
 
@@ -46,7 +53,8 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
             "version": VERSION,
             "summary": "The caller's own address, where it is, whose network it is on and how it is connected.",
             "description": "The service answers with the metadata of the requesting client's own address. It looks up no \
-                            other. Queried addresses and answers are not stored.",
+                            other. Queried addresses and answers are not stored. HEAD is answered like GET, without the body. Every \
+                            response may be read by pages of any origin.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": base_url }],
@@ -79,6 +87,9 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                             "The day's quota is used up, or the key is paused.",
                             [("daily_quota", daily_quota), ("burst_limit", burst), ("paused_key", paused)],
                         ),
+                        "400": bad_request(),
+                        "414": target_too_long(),
+                        "431": header_too_large(),
                         "500": internal_error(),
                     },
                 },
@@ -100,6 +111,9 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                             "content": { "application/json": { "schema": { "$ref": "#/components/schemas/DemoAnswer" } } },
                         },
                         "429": rate_limit_response("The shared quota of the day is used up.", [("demo_quota", demo_quota)]),
+                        "400": bad_request(),
+                        "414": target_too_long(),
+                        "431": header_too_large(),
                         "500": internal_error(),
                     },
                 },
@@ -118,7 +132,19 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                 "Limit": integer_header("The limit that applies: answers per day, or requests per minute."),
                 "Remaining": integer_header("What is left of it."),
                 "Reset": integer_header("Unix time at which it begins anew."),
-                "RetryAfter": integer_header("Seconds after which a request may succeed again."),
+                "RetryAfter": integer_header(
+                    "Seconds after which a request may succeed again. For a paused key it is 60, though only a resume helps.",
+                ),
+            },
+            "responses": {
+                "NotFound": error_response(
+                    "Under `/api`, at every other path.",
+                    [("not_found", replies.not_found())],
+                ),
+                "MethodNotAllowed": error_response(
+                    "For every method but GET, HEAD and OPTIONS; the header `Allow` lists them.",
+                    [("method_not_allowed", replies.method_not_allowed(""))],
+                ),
             },
             "schemas": {
                 "IpAnswer": answer_schema("Scope `ip`.", &[&address]),
@@ -181,6 +207,10 @@ fn scope_parameter() -> Value {
     })
 }
 
+fn text_header(description: &str) -> Value {
+    json!({ "description": description, "schema": { "type": "string" } })
+}
+
 fn integer_header(description: &str) -> Value {
     json!({ "description": description, "schema": { "type": "integer", "minimum": 0 } })
 }
@@ -203,7 +233,15 @@ fn preflight(operation: &str) -> Value {
         "tags": ["lookup"],
         "summary": "CORS preflight",
         "security": [],
-        "responses": { "204": { "description": "Any origin may call, with the header Authorization." } },
+        "responses": { "204": {
+            "description": "Any origin may call, with the header Authorization.",
+            "headers": {
+                "Access-Control-Allow-Origin": text_header("Always `*`, here and on every other response."),
+                "Access-Control-Allow-Methods": text_header("`GET, OPTIONS`"),
+                "Access-Control-Allow-Headers": text_header("`Authorization`"),
+                "Access-Control-Max-Age": integer_header("Seconds for which a browser need not ask again."),
+            },
+        } },
     })
 }
 

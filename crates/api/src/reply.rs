@@ -93,6 +93,7 @@ impl Replies {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, OPTIONS"));
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Authorization"));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         reply
     }
 

@@ -15,6 +15,17 @@ pub enum ListenAddr {
     Localhost(u16),
 }
 
+impl ListenAddr {
+    /// The first socket address that it stands for.
+    #[must_use]
+    pub fn first(&self) -> SocketAddr {
+        match *self {
+            Self::Socket(address) => address,
+            Self::Localhost(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port),
+        }
+    }
+}
+
 /// A text that is no address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAListenAddr;
@@ -51,7 +62,9 @@ impl fmt::Display for ListenAddr {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// Somebody else listens there.
-    #[error("{0} is in use by another program: stop that program, or choose another address with --listen")]
+    #[error(
+        "{0} is in use, by another program or by another --listen: stop that program, or choose another address with --listen"
+    )]
     InUse(SocketAddr),
     /// The port needs a privilege that we do not have.
     #[error(
@@ -70,7 +83,7 @@ pub async fn bind(addresses: &[ListenAddr]) -> Result<Vec<TcpListener>, BindErro
         match *address {
             ListenAddr::Socket(socket) => listeners.push(bind_one(socket).await?),
             ListenAddr::Localhost(port) => {
-                let v4 = bind_one(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)).await?;
+                let v4 = bind_one(address.first()).await?;
                 // With port 0 the second address gets the port that the first was given.
                 let port = v4.local_addr().map_or(port, |address| address.port());
                 let v6 = bind_one(SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port)).await;

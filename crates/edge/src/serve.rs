@@ -8,7 +8,7 @@ use crate::rtt::RttGauge;
 use crate::wire::Wire;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, Request, Version};
+use http::{HeaderMap, HeaderValue, Request, Version, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -25,11 +25,13 @@ use tokio::sync::{Semaphore, watch};
 
 /// The largest head of a request that is served, in bytes of names and values.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// The longest path and query that is served.
+const MAX_TARGET_BYTES: usize = 8 * 1024;
 /// HTTP/1 reads a whole head into its buffer, the request line included.
 const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 100;
 /// Beyond [`MAX_HEADER_BYTES`] a request is refused by us, with a body; beyond this the stream is refused bare.
-const HTTP2_HEADER_LIST_BYTES: u32 = 256 * 1024;
+const HTTP2_HEADER_LIST_BYTES: u32 = 1024 * 1024;
 const HTTP2_STREAMS: u32 = 128;
 /// How long a connection may take to bring the head of its next request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -262,8 +264,12 @@ where
 {
     let (request, _body) = request.into_parts();
     let method = request.method.clone();
-    if header_bytes(&request.headers) > MAX_HEADER_BYTES {
-        return Ok(finish((house.faults)(HttpFault::HeaderTooLarge), &method));
+    if let Some(fault) = fault(&request) {
+        let mut reply = finish((house.faults)(fault), &method);
+        if request.version < Version::HTTP_2 {
+            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        return Ok(reply);
     }
     let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
     let client = house.trust.client(&connection, &request.headers);
@@ -272,6 +278,30 @@ where
     let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
     let reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
     Ok(finish(reply, &method))
+}
+
+/// What is wrong with a request that hyper let pass.
+fn fault(request: &Parts) -> Option<HttpFault> {
+    let Parts { headers, uri, version, .. } = request;
+    if headers.len() > MAX_HEADERS || header_bytes(headers) > MAX_HEADER_BYTES {
+        Some(HttpFault::HeaderTooLarge)
+    } else if uri.path_and_query().is_some_and(|target| target.as_str().len() > MAX_TARGET_BYTES) {
+        Some(HttpFault::TargetTooLong)
+    } else if *version == Version::HTTP_11 && !has_one_host(headers) {
+        Some(HttpFault::BadRequest)
+    } else {
+        None
+    }
+}
+
+/// HTTP/1.1 asks for exactly one `Host`, so that two who read a request cannot read two different ones.
+fn has_one_host(headers: &HeaderMap) -> bool {
+    let mut lines = headers.get_all(header::HOST).iter();
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(byte);
+    match (lines.next(), lines.next()) {
+        (Some(host), None) => host.as_bytes().iter().all(allowed),
+        _ => false,
+    }
 }
 
 fn header_bytes(headers: &HeaderMap) -> usize {
@@ -375,5 +405,44 @@ mod tests {
         edge.max_connections = 1;
         let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("fine"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_that_reads_nothing_is_let_go() {
+        const BODY: usize = 1024 * 1024;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from(vec![b'x'; BODY]))));
+        let address = edge.listeners[0].local_addr().unwrap();
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(50);
+        stream.write_all(request.as_bytes()).await.unwrap();
+        // waits for: more than the deadline, which the paused clock reaches as soon as nobody can go on
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let mut read = Vec::new();
+        let _ = stream.read_to_end(&mut read).await;
+        assert!(read.len() < 50 * BODY, "the connection was closed before all was written");
+        serving.abort();
+    }
+
+    #[track_caller]
+    fn check_host(lines: &[&'static str], one: bool) {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::HOST, HeaderValue::from_static(line));
+        }
+        assert_eq!(has_one_host(&headers), one, "{lines:?}");
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        check_host(&["example.com"], true);
+        check_host(&["[::1]:8080"], true);
+        check_host(&[""], true);
+        check_host(&[], false);
+        check_host(&["a", "b"], false);
+        check_host(&["a b"], false);
+        check_host(&["a/b"], false);
+        check_host(&["<script>"], false);
     }
 }

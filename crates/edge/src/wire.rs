@@ -13,8 +13,13 @@ use http::Method;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+/// How long a peer may leave what we write unread.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Wire {
     stream: TcpStream,
@@ -22,16 +27,29 @@ pub(crate) struct Wire {
     faults: FaultReplies,
     /// Bytes that replace what hyper wrote and that the socket has not taken yet.
     pending: Bytes,
+    /// Runs while the socket takes nothing more: a peer that does not read is not waited for for ever.
+    deaf: Option<Pin<Box<Sleep>>>,
 }
 
 impl Wire {
     pub(crate) fn new(stream: TcpStream, rtt: RttGauge, faults: FaultReplies) -> Self {
-        Self { stream, rtt, faults, pending: Bytes::new() }
+        Self { stream, rtt, faults, pending: Bytes::new(), deaf: None }
+    }
+
+    /// Writes to the socket, or fails when it has taken nothing for too long.
+    fn poll_stream(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
+            self.deaf = None;
+            return Poll::Ready(written);
+        }
+        let deaf = self.deaf.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
+        deaf.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.pending.is_empty() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.pending))?;
+            let pending = self.pending.clone();
+            let written = ready!(self.poll_stream(cx, &pending))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -67,7 +85,7 @@ impl AsyncWrite for Wire {
                 _ => Poll::Ready(Ok(bytes.len())),
             };
         }
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        self.poll_stream(cx, bytes)
     }
 
     // One buffer at a time, so that a head is never seen in pieces.

@@ -5,10 +5,10 @@ use crate::settings::{Flags, Given, SETTINGS, Source, gather};
 use crate::table::Table;
 use ipnet::IpNet;
 use ipse_edge::{AddressHeader, ListenAddr, Trust};
-use ipse_model::Colo;
+use ipse_model::{Colo, Links};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -73,8 +73,37 @@ impl Config {
         let mut reader = Reader { given: &given, problems };
         let config = reader.config();
         match (config, reader.problems) {
-            (Some(config), problems) if problems.is_empty() => Ok((config, Settings(given))),
+            (Some(config), problems) if problems.is_empty() => {
+                let links = config.links(config.base_url_at(config.listen.first().map(ListenAddr::first)));
+                Ok((config, Settings { given, links }))
+            }
             (_, problems) => Err(Error::Config(problems)),
+        }
+    }
+
+    /// The address under which callers reach a server whose first door is this: what a person types into a browser.
+    #[must_use]
+    pub fn base_url_at(&self, first: Option<SocketAddr>) -> String {
+        let local =
+            |ip: IpAddr| ip.is_unspecified() || ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST;
+        match (&self.base_url, first) {
+            (Some(set), _) => set.clone(),
+            (None, Some(address)) if local(address.ip()) => format!("http://localhost:{}", address.port()),
+            (None, Some(address)) => format!("http://{address}"),
+            (None, None) => "http://localhost".to_owned(),
+        }
+    }
+
+    /// The links of a server that is reached at `base_url`: those that were set, and pages of its own.
+    #[must_use]
+    pub fn links(&self, base_url: String) -> Links {
+        let link =
+            |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
+        Links {
+            docs_url: link(&self.docs_url, "docs"),
+            signup_url: link(&self.signup_url, "signup"),
+            enterprise_url: link(&self.enterprise_url, "enterprise"),
+            base_url,
         }
     }
 
@@ -88,15 +117,26 @@ impl Config {
 }
 
 /// The settings as they were given, for showing.
-pub(crate) struct Settings(BTreeMap<&'static str, Given>);
+pub(crate) struct Settings {
+    given: BTreeMap<&'static str, Given>,
+    /// What the settings that were left out are made to be.
+    links: Links,
+}
 
 impl Settings {
     /// A table of every setting with its value and where that came from.
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new(["SETTING", "VALUE", "FROM"]);
         for setting in SETTINGS {
-            let given = &self.0[setting.name];
-            let value = if given.values.is_empty() { "-".to_owned() } else { given.values.join(", ") };
+            let given = &self.given[setting.name];
+            let value = match (given.values.is_empty(), setting.name) {
+                (false, _) => given.values.join(", "),
+                (true, "base_url") => self.links.base_url.clone(),
+                (true, "docs_url") => self.links.docs_url.clone(),
+                (true, "signup_url") => self.links.signup_url.clone(),
+                (true, "enterprise_url") => self.links.enterprise_url.clone(),
+                (true, _) => "none".to_owned(),
+            };
             table.row([setting.name.to_owned(), value, given.source.to_string()]);
         }
         table
@@ -298,6 +338,20 @@ mod tests {
         check("::ffff:10.0.0.0/90", None);
         check("10.0.0.0/33", None);
         check("x", None);
+    }
+
+    #[test]
+    fn the_base_url_is_where_the_first_door_is() {
+        #[track_caller]
+        fn check(listen: &str, expected: &str) {
+            let config = read(&[("listen", listen)]).unwrap();
+            assert_eq!(config.base_url_at(config.listen.first().map(ListenAddr::first)), expected);
+        }
+        check("localhost:8080", "http://localhost:8080");
+        check("127.0.0.1:80", "http://localhost:80");
+        check("[::]:8080", "http://localhost:8080");
+        check("127.0.0.2:8080", "http://127.0.0.2:8080");
+        check("[2001:db8::1]:8080", "http://[2001:db8::1]:8080");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the process asks of the system for itself.
 
+use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Keeps callers' addresses and keys, which stand in memory, out of core dumps.
@@ -8,6 +9,11 @@ pub(crate) fn forbid_core_dumps() {
     // A core dump that is piped to a program ignores the limit.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+}
+
+/// Files that this program makes hold e-mail addresses and hashes of keys: nobody else needs to read them.
+pub(crate) fn keep_files_private() {
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }
 
 /// Lets as many files and connections be open as the system allows, and says how many that is, if there is a limit.

@@ -6,10 +6,9 @@ use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{Clock, Edge, Visit};
 use ipse_geo::Atlas;
-use ipse_model::Links;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -56,7 +55,7 @@ impl Server {
         };
         let addresses: Vec<SocketAddr> =
             listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let base_url = config.base_url.clone().unwrap_or_else(|| base_url(addresses.first().copied()));
+        let base_url = config.base_url_at(addresses.first().copied());
         let atlas = Arc::new(ArcSwap::from_pointee(atlas));
         Ok(Self { config, clock, listeners, addresses, base_url, records, ledger, keys, atlas, _lock: lock })
     }
@@ -93,14 +92,7 @@ impl Server {
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let Self { config, clock, listeners, base_url, records, ledger, keys, atlas, .. } = self;
-        let link =
-            |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
-        let links = Links {
-            docs_url: link(&config.docs_url, "docs"),
-            signup_url: link(&config.signup_url, "signup"),
-            enterprise_url: link(&config.enterprise_url, "enterprise"),
-            base_url: base_url.clone(),
-        };
+        let links = config.links(base_url);
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
@@ -226,17 +218,4 @@ async fn next(ticks: &mut Interval, ended: &mut watch::Receiver<bool>) -> bool {
         _ = ended.wait_for(|ended| *ended) => false,
         _ = ticks.tick() => true,
     }
-}
-
-/// What a person types into a browser to reach a listener.
-fn base_url(address: Option<SocketAddr>) -> String {
-    match address {
-        Some(address) if is_local(address.ip()) => format!("http://localhost:{}", address.port()),
-        Some(address) => format!("http://{address}"),
-        None => "http://localhost".to_owned(),
-    }
-}
-
-fn is_local(ip: IpAddr) -> bool {
-    ip.is_loopback() || ip.is_unspecified()
 }

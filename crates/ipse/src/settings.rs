@@ -183,6 +183,7 @@ impl Flags {
                     .long(setting.flag())
                     .value_name(setting.value)
                     .action(action)
+                    .allow_negative_numbers(true)
                     .help(help),
             )
         })

@@ -112,7 +112,9 @@ impl Problem {
                 "This API key does not exist. Check that it was copied whole: a key begins with \"ipse_\" and has 43 \
                  characters."
             }
-            Self::InactiveKey => "This API key is deactivated. Its owner can activate it again.",
+            Self::InactiveKey => {
+                "This API key is deactivated. Its owner or the operator can activate it again."
+            }
             Self::PausedKey => {
                 return format!(
                     "This API key is paused, because it made more than {BURST_LIMIT} requests in a minute or was paused \

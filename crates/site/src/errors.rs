@@ -146,7 +146,8 @@ pub(crate) const SECTIONS: [Section; 13] = [
         status: StatusCode::BAD_REQUEST,
         heading: "Not an HTTP request",
         headers: &[],
-        meaning: "The bytes that arrived could not be read as HTTP, and the connection was closed. An unknown \
+        meaning: "The bytes that arrived could not be read as HTTP, or a request of HTTP/1.1 had no `Host` or several, \
+                  and the connection was closed. An unknown \
                   `scope` is no reason for it: that is ignored.",
         remedy: "Use an ordinary HTTP client. If you do, look for a proxy between you and the server that garbles \
                  requests.",
@@ -165,7 +166,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
         status: StatusCode::URI_TOO_LONG,
         heading: "An address that is too long",
         headers: &[],
-        meaning: "The path and query of the request are longer than any that this server answers.",
+        meaning: "The path and query of the request are longer than 8 KiB, longer than any that this server answers.",
         remedy: "Send only the parameters that are documented: `key` and `scope`.",
     },
     INTERNAL_ERROR,

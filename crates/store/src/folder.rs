@@ -30,7 +30,13 @@ impl DataFolder {
     /// A folder in which something was stored before.
     pub fn existing(path: &Path) -> Result<Self, Error> {
         let folder = Self(path.to_owned());
-        if folder.database().is_file() { Ok(folder) } else { Err(Error::NoData(path.to_owned())) }
+        match fs::metadata(folder.database()) {
+            Ok(_) => Ok(folder),
+            // The journal alone is an accident, which opening the records names.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.has_journal() => Ok(folder),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Error::NoData(path.to_owned())),
+            Err(source) => Err(Error::Folder { path: path.to_owned(), source: Arc::new(source) }),
+        }
     }
 
     /// The folder itself.
@@ -78,6 +84,12 @@ impl DataFolder {
         self.0.join("ipse.db")
     }
 
+    /// Whether a server has worked here before.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        fs::read_dir(self.journal()).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// The folder of the journal's segments.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
@@ -113,6 +125,14 @@ mod tests {
         fs::write(&path, "x").unwrap();
         let error = DataFolder::create(&path).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+
+    #[test]
+    fn a_folder_that_is_a_file_is_not_said_to_be_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "x").unwrap();
+        assert!(matches!(DataFolder::existing(&path), Err(Error::Folder { .. })));
     }
 
     #[test]

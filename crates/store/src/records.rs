@@ -112,6 +112,10 @@ impl Records {
         // A pool would try a failing connection again and again; this one says at once what is wrong.
         let mut first = options.connect().await.map_err(failed)?;
         sqlx::raw_sql(SETTINGS).execute(&mut first).await.map_err(failed)?;
+        if folder.has_journal() && !has_schema(&mut first).await.map_err(failed)? {
+            let what = "it is missing or empty, though the journal beside it is not".to_owned();
+            return Err(Error::Damaged { path, what });
+        }
         let pool = |connections| {
             AnyPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
                 Box::pin(async move { sqlx::raw_sql(SETTINGS).execute(connection).await.map(drop) })
@@ -743,6 +747,11 @@ async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), s
         .await?;
     }
     Ok(())
+}
+
+async fn has_schema(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
+    let tables = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'";
+    Ok(sqlx::query(tables).fetch_one(connection).await?.try_get::<i64, _>(0)? > 0)
 }
 
 /// A path as a URL: everything that a URL might read in another way is escaped.

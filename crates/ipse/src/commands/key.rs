@@ -178,16 +178,16 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             print(&table.to_string());
             Ok(())
         }),
-        Command::Pause(one) => change(&one, "is paused", "was paused already", async |desk| {
+        Command::Pause(one) => change(&one, "is paused", "was paused before", async |desk| {
             desk.records.pause(one.id, desk.now).await
         }),
         Command::Resume(one) => {
             change(&one, "is resumed", "was not paused", async |desk| desk.records.resume(one.id).await)
         }
-        Command::Activate(one) => change(&one, "is active", "was active already", async |desk| {
+        Command::Activate(one) => change(&one, "is activated", "was not deactivated", async |desk| {
             desk.records.set_active(one.id, true).await
         }),
-        Command::Deactivate(one) => change(&one, "is inactive", "was inactive already", async |desk| {
+        Command::Deactivate(one) => change(&one, "is deactivated", "was deactivated before", async |desk| {
             desk.records.set_active(one.id, false).await
         }),
         Command::Delete(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
@@ -223,11 +223,9 @@ fn change(
     work: impl AsyncFnOnce(&Desk) -> Result<bool, ipse_store::Error>,
 ) -> Result<(), Error> {
     at_desk(&one.flags, Beginning::NeedsData, async |desk| {
-        if desk.records.key(one.id).await?.is_none() {
-            return Err(no_such(one.id));
-        }
         let told = if work(desk).await? { now } else { before };
-        say(&format!("Key {} {told}.", one.id));
+        let key = desk.records.key(one.id).await?.ok_or_else(|| no_such(one.id))?;
+        say(&format!("Key {} {told}. Its state is {}.", one.id, key.state.as_str()));
         Ok(())
     })
 }

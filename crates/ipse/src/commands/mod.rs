@@ -6,6 +6,7 @@ mod serve;
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::process;
 use crate::settings::{DataFlags, Flags, ServeFlags};
 use clap::{Parser, Subcommand};
 use ipse_edge::Clock;
@@ -65,6 +66,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         // A wrong command line ends with 2, a request for help with 0.
         Err(error) => error.exit(),
     };
+    process::keep_files_private();
     match dispatch(line) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -118,7 +120,15 @@ fn at_desk<T>(
 ) -> Result<T, Error> {
     let config = read(&flags.0)?;
     let folder = match beginning {
-        Beginning::MakesFolder => DataFolder::create(&config.data_dir)?,
+        Beginning::MakesFolder => {
+            if !config.data_dir.exists() {
+                let made = config.data_dir.display();
+                say(&format!(
+                    "Making the new data folder {made}; the server must use the same (--data-dir)."
+                ));
+            }
+            DataFolder::create(&config.data_dir)?
+        }
         Beginning::NeedsData => DataFolder::existing(&config.data_dir)?,
     };
     runtime()?.block_on(async {

@@ -33,9 +33,17 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let system = |source| Error::System { what: "cannot listen for signals", source };
         let mut terminate = signal(SignalKind::terminate()).map_err(system)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(system)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
+        let guessed = config.base_url.is_none();
         let server = Server::start(config, Clock::system(), Atlas::empty()).await?;
         greet(&server, &data_dir, format);
+        if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
+            tracing::warn!(
+                base_url = server.base_url(),
+                "errors link to this address: set --base-url to the one that callers use"
+            );
+        }
         let (first, second) = (Notify::new(), Notify::new());
         let signals = async {
             for (notify, told) in [
@@ -45,6 +53,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
+                    _ = hang_up.recv() => {}
                 }
                 tracing::info!("{told}");
                 notify.notify_one();

@@ -44,6 +44,10 @@ fn a_key_is_printed_alone_and_once() {
     let dir = tempfile::tempdir().unwrap();
     let printed = create(dir.path(), &[]);
     assert_eq!(printed.len(), 44);
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(dir.path().join("ipse-data/ipse.db")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600, "e-mail addresses and hashes are nobody else's business");
     assert!(printed.starts_with("ipse_") && printed.ends_with('\n'));
     for arguments in [
         &["key", "list"][..],
@@ -119,6 +123,12 @@ fn states_scope_limit_and_text_can_be_changed() {
         run(dir.path(), &["key", command, "1"]);
         assert_eq!(state(), expected, "{command}");
     }
+    // What is said is true of the key as it is then.
+    run(dir.path(), &["key", "pause", "1"]);
+    run(dir.path(), &["key", "deactivate", "1"]);
+    let said = ipse(dir.path(), &["key", "activate", "1"]).output().unwrap().stderr;
+    assert_eq!(String::from_utf8_lossy(&said), "Key 1 is activated. Its state is paused.\n");
+    run(dir.path(), &["key", "resume", "1"]);
     run(dir.path(), &["key", "scope", "1", "full"]);
     run(dir.path(), &["key", "limit", "1", "77"]);
     let rolled = run(dir.path(), &["key", "roll", "1"]);

@@ -22,6 +22,10 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
             && line("max_connections").contains("environment IPSE_MAX_CONNECTIONS")
     );
     assert!(line("listen").contains("127.0.0.1:1, [::1]:1") && line("listen").contains("ipse.toml"));
+    assert!(
+        line("docs_url").contains("http://localhost:1/docs"),
+        "what is left out is shown as it is made: {shown}"
+    );
     assert!(line("log_level").contains("info") && line("log_level").contains("default"));
 }
 
@@ -32,7 +36,14 @@ fn everything_wrong_is_reported_at_once_and_nothing_is_opened() {
     fs::write(&file, "colour = \"red\"\nlog_format = \"xml\"\nlisten = 5\nmax_connections = [1]\n").unwrap();
     for command in [&["config", "check"][..], &["serve"], &[]] {
         let output = ipse(dir.path(), command)
-            .args(["--config", file.to_str().unwrap(), "--trusted-proxy", "everyone"])
+            .args([
+                "--config",
+                file.to_str().unwrap(),
+                "--trusted-proxy",
+                "everyone",
+                "--drain-seconds",
+                "-1",
+            ])
             .env("IPSE_COLO", "nowhere")
             .env("IPSE_COLOUR", "red")
             .output()
@@ -45,6 +56,7 @@ fn everything_wrong_is_reported_at_once_and_nothing_is_opened() {
             "listen: \"5\" is not allowed",
             "max_connections: must be one text or number",
             "flag --trusted-proxy: \"everyone\" is not allowed",
+            "flag --drain-seconds: \"-1\" is not allowed; allowed is a number from 0 to 3600",
             "environment IPSE_COLO: \"nowhere\" is not allowed; allowed is an IATA code",
             "environment IPSE_COLOUR: no such setting",
         ] {

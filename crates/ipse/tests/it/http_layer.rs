@@ -2,7 +2,10 @@
 
 use crate::{House, check_error, json};
 use ipse_testkit::Connection;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 #[track_caller]
 fn check_raw(house: &House, bytes: &[u8], status: u16, error: &str) {
@@ -41,6 +44,25 @@ fn headers_too_large_get_the_same_error_body() {
     // Too large for us and small enough for the parser.
     let response = house.send("GET", "/api/v1/ip", &[&format!("x-large: {}", "x".repeat(20_000))]);
     check_error(&response, 431, "header_too_large");
+}
+
+#[test]
+fn an_address_that_is_too_long_gets_the_same_error_body() {
+    let (house, key) = House::with_key();
+    let fits = format!("/api/v1/ip?scope=ip&x={}", "x".repeat(8_000));
+    assert_eq!(house.get(&fits, Some(&key)).status, 200);
+    let long = format!("/api/v1/ip?x={}", "x".repeat(9_000));
+    check_error(&house.get(&long, Some(&key)), 414, "uri_too_long");
+    let over_http2 = curl(&house, &[&long, "--http2-prior-knowledge", "-i"]);
+    assert!(over_http2.starts_with("HTTP/2 414") && over_http2.contains("uri_too_long"), "{over_http2}");
+}
+
+#[test]
+fn a_request_of_http_1_1_has_exactly_one_host() {
+    let (house, _) = House::with_key();
+    check_raw(&house, b"GET /api/v1/ip/demo HTTP/1.1\r\n\r\n", 400, "bad_request");
+    check_raw(&house, b"GET /api/v1/ip/demo HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", 400, "bad_request");
+    check_raw(&house, b"GET /api/v1/ip/demo HTTP/1.1\r\nhost: a b\r\n\r\n", 400, "bad_request");
 }
 
 #[test]
@@ -121,9 +143,51 @@ fn errors_over_http2_have_the_same_body() {
     let large = curl(&house, &["/api/v1/ip", "--http2-prior-knowledge", "-i", "-H", &large]);
     assert!(large.starts_with("HTTP/2 431") && large.contains("header_too_large"), "{large}");
     assert!(large.contains("access-control-allow-origin: *"), "{large}");
+    let many: Vec<String> = (0..150).map(|i| format!("x-{i}: y")).collect();
+    let mut arguments = vec!["/api/v1/ip", "--http2-prior-knowledge", "-i"];
+    many.iter().for_each(|line| arguments.extend(["-H", line]));
+    let many = curl(&house, &arguments);
+    assert!(many.starts_with("HTTP/2 431") && many.contains("header_too_large"), "{many}");
     let large = format!("x-large: {}", "x".repeat(60_000));
     let head = curl(&house, &["/api/v1/ip", "--http2-prior-knowledge", "--head", "-H", &large]);
     assert!(head.starts_with("HTTP/2 431"), "HEAD has no body, whatever goes wrong: {head}");
+}
+
+/// A frame of HTTP/2 on stream `stream`.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+#[test]
+fn thousands_of_fields_over_http2_get_the_same_body() {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    const CONTINUATION: u8 = 9;
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    let (house, _) = House::with_key();
+    // GET, /, http, localhost; then fields named a and b, as no library would let us send them.
+    let mut block = b"\x82\x84\x86\x01\x09localhost".to_vec();
+    block.extend(b"\x00\x01a\x01b".repeat(20_000));
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, &[]));
+    let chunks: Vec<&[u8]> = block.chunks(16_384).collect();
+    for (i, chunk) in chunks.iter().enumerate() {
+        let kind = if i == 0 { HEADERS } else { CONTINUATION };
+        let last = if i + 1 == chunks.len() { END_HEADERS } else { 0 };
+        bytes.extend(frame(kind, last | if i == 0 { END_STREAM } else { 0 }, 1, chunk));
+    }
+    let mut stream = TcpStream::connect(house.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&bytes).unwrap();
+    let mut received = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&received).contains("#header_too_large\"}") {
+        let read = stream.read(&mut buffer).unwrap();
+        assert!(read > 0, "no body came: {received:?}");
+        received.extend_from_slice(&buffer[..read]);
+    }
 }
 
 #[test]

@@ -54,16 +54,23 @@ fn every_error_has_an_example_that_the_server_really_says() {
     codes.sort();
     codes.dedup();
     let expected = [
+        "bad_request",
         "burst_limit",
         "daily_quota",
         "demo_quota",
+        "header_too_large",
         "inactive_api_key",
         "internal_error",
         "invalid_api_key",
         "missing_api_key",
         "paused_key",
+        "uri_too_long",
     ];
     assert_eq!(codes, expected);
+    for (name, code) in [("NotFound", "not_found"), ("MethodNotAllowed", "method_not_allowed")] {
+        let response = &document["components"]["responses"][name];
+        assert_eq!(response["content"]["application/json"]["examples"][code]["value"]["error"], code);
+    }
     let said = json(&house.get("/api/v1/ip", None));
     let example = &document["paths"]["/api/v1/ip"]["get"]["responses"]["401"]["content"]["application/json"]
         ["examples"]["missing_api_key"]["value"];

@@ -161,6 +161,31 @@ fn a_damaged_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_database_that_is_gone_is_not_taken_for_a_new_installation() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), &["key", "create", "--account", "me@example.com"]);
+    start(dir.path()).kill().unwrap();
+    let data = dir.path().join("ipse-data");
+    for name in ["ipse.db-wal", "ipse.db-shm"] {
+        let _ = fs::remove_file(data.join(name));
+    }
+    for empty in [true, false] {
+        if empty {
+            fs::write(data.join("ipse.db"), "").unwrap();
+        } else {
+            fs::remove_file(data.join("ipse.db")).unwrap();
+        }
+        for command in
+            [&["serve", "--listen", "127.0.0.1:0"][..], &["key", "list"], &["account", "create", "a@b.c"]]
+        {
+            let error = fail(dir.path(), command, 1);
+            assert!(error.lines().count() == 1 && error.contains("ipse.db is damaged"), "{error}");
+            assert!(error.contains("missing or empty"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_journal_is_refused_and_left_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     run(dir.path(), &["account", "create", "me@example.com"]);
