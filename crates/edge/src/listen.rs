@@ -27,16 +27,9 @@ impl ListenAddr {
 }
 
 /// A text that is no address to listen on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an address to listen on is IP:PORT, [IPv6]:PORT or localhost:PORT")]
 pub struct NotAListenAddr;
-
-impl fmt::Display for NotAListenAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an address to listen on is IP:PORT, [IPv6]:PORT or localhost:PORT")
-    }
-}
-
-impl std::error::Error for NotAListenAddr {}
 
 impl FromStr for ListenAddr {
     type Err = NotAListenAddr;

@@ -1,5 +1,5 @@
-//! One TCP connection as hyper sees it, with two additions: it reads the round-trip time whenever bytes arrive,
-//! and it speaks for hyper where hyper answers on its own.
+//! One TCP connection as hyper sees it, with three additions: it reads the round-trip time whenever bytes arrive, it
+//! lets go of a peer that reads nothing, and it speaks for hyper where hyper answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
 //! ours carries `x-content-type-options` (see `reply::finish`), so a head of HTTP/1 without it is hyper's own, and is

@@ -1,7 +1,6 @@
 //! `Atlas`: sorted ranges of addresses, each with its final record.
 
 use ipse_model::{Address, Network, Place};
-use std::fmt;
 use std::net::IpAddr;
 
 /// Everything that is known about addresses. It never changes; a reload makes another one.
@@ -35,19 +34,12 @@ pub struct Found<'a> {
 }
 
 /// Two entries claim the same address, or one ends before it begins.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the range that begins at {} overlaps another or ends before it begins", .first)]
 pub struct Overlap {
     /// The first address of the entry that does not fit.
     pub first: IpAddr,
 }
-
-impl fmt::Display for Overlap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the range that begins at {} overlaps another or ends before it begins", self.first)
-    }
-}
-
-impl std::error::Error for Overlap {}
 
 #[derive(Debug)]
 struct Range {

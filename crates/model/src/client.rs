@@ -89,16 +89,9 @@ impl fmt::Display for Colo {
 }
 
 /// A text that is no IATA code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a colo is an IATA code of three letters, such as AMS")]
 pub struct NotAColo;
-
-impl fmt::Display for NotAColo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a colo is an IATA code of three letters, such as AMS")
-    }
-}
-
-impl std::error::Error for NotAColo {}
 
 impl FromStr for Colo {
     type Err = NotAColo;

@@ -3,7 +3,6 @@
 use crate::Now;
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
-use std::fmt;
 
 /// A place. What the data does not know is `None`.
 #[derive(Clone, Debug, Default)]
@@ -63,16 +62,9 @@ impl Zone {
 }
 
 /// A name that the built-in time zone database does not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{:?} is no IANA time zone", .0)]
 pub struct UnknownZone(pub String);
-
-impl fmt::Display for UnknownZone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no IANA time zone", self.0)
-    }
-}
-
-impl std::error::Error for UnknownZone {}
 
 /// The network that announces an address.
 #[derive(Clone, Debug)]

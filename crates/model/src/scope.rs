@@ -46,16 +46,9 @@ impl fmt::Display for Scope {
 }
 
 /// A text that names no scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a scope is ip, geo or full")]
 pub struct NotAScope;
-
-impl fmt::Display for NotAScope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a scope is ip, geo or full")
-    }
-}
-
-impl std::error::Error for NotAScope {}
 
 impl FromStr for Scope {
     type Err = NotAScope;

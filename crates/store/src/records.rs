@@ -555,16 +555,9 @@ impl Email {
 }
 
 /// A text that is no e-mail address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an account is named by an e-mail address, such as you@example.com")]
 pub struct NotAnEmail;
-
-impl fmt::Display for NotAnEmail {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an account is named by an e-mail address, such as you@example.com")
-    }
-}
-
-impl std::error::Error for NotAnEmail {}
 
 impl FromStr for Email {
     type Err = NotAnEmail;

@@ -3,8 +3,8 @@
 use crate::{House, MIDNIGHT, check_error, check_every_response, fields, json, rate};
 use ipse_model::Scope;
 
-const IP: [&str; 3] = ["status", "ip", "ipv6"];
-const GEO: [&str; 16] = [
+pub(crate) const IP: [&str; 3] = ["status", "ip", "ipv6"];
+pub(crate) const GEO: [&str; 16] = [
     "city",
     "region",
     "region_code",
