@@ -21,6 +21,12 @@ pub(crate) fn ready(root: &Path) -> anyhow::Result<Peers> {
     if !missing.is_empty() {
         install(&missing)?;
     }
+    if !is_root() {
+        bail!(
+            "The tests mount small file systems of their own, to fill them up and to cut their power, which only root may \
+             do: start again as root, or as root of a container."
+        );
+    }
     let chromium = CHROMIUM.iter().find_map(|name| run::find_program(name));
     Ok(Peers {
         python: venv(root)?,
@@ -97,6 +103,20 @@ const TOOLS: &[Tool] = &[
         arch: "e2fsprogs",
     },
     Tool {
+        what: "mount and losetup",
+        is_there: || all_there(&["mount", "umount", "losetup"]),
+        debian: "mount",
+        fedora: "util-linux",
+        arch: "util-linux",
+    },
+    Tool {
+        what: "kill",
+        is_there: || all_there(&["kill"]),
+        debian: "procps",
+        fedora: "util-linux",
+        arch: "util-linux",
+    },
+    Tool {
         what: "unshare",
         is_there: || all_there(&["unshare"]),
         debian: "util-linux",
@@ -109,14 +129,17 @@ fn all_there(programs: &[&str]) -> bool {
     programs.iter().all(|name| run::find_program(name).is_some())
 }
 
+/// The owner of this process is the user that it runs as.
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
 fn missing() -> Vec<&'static Tool> {
     TOOLS.iter().filter(|tool| !(tool.is_there)()).collect()
 }
 
 fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
-    // The owner of this process is the user that it runs as.
-    let as_root = std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
-    if !(as_root && Path::new("/etc/debian_version").exists()) {
+    if !(is_root() && Path::new("/etc/debian_version").exists()) {
         bail!("{}", request(wanted, |program| run::find_program(program).is_some()));
     }
     let apt_get = || {
