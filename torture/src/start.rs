@@ -34,7 +34,7 @@ fn measure(runs: u32, limit_seconds: f64, why: &str) -> Result<()> {
     let (fastest, slowest) = (seconds[0], seconds[seconds.len() - 1]);
     println!(
         "  start to first answer: median {median:.3} s (fastest {fastest:.3} s, slowest {slowest:.3} s), limit \
-         {limit_seconds} s{why}"
+         {limit_seconds} s{why}; replay with: cargo xtask bench start"
     );
     ensure!(
         median < limit_seconds,
