@@ -266,7 +266,8 @@ where
     let method = request.method.clone();
     if let Some(fault) = fault(&request) {
         let mut reply = finish((house.faults)(fault), &method);
-        if request.version < Version::HTTP_2 {
+        // A request that may be read in two ways may end in two places.
+        if fault == HttpFault::BadRequest {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         return Ok(reply);
