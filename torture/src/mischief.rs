@@ -93,7 +93,7 @@ fn odd_request(random: &mut Random, key: &str) -> (Vec<u8>, bool) {
         0 => &[b"a b", b"\xff", b"a\r\nhost: b"],
         _ => &[b"localhost", b"", b"[::1]:80", b"evil.example"],
     };
-    request.extend_from_slice(random.pick(hosts));
+    request.extend_from_slice(random.pick::<&[u8]>(hosts));
     request.extend_from_slice(b"\r\n");
     for _ in 0..random.below(6) {
         request.extend(odd_header(random, key));

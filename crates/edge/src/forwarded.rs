@@ -8,14 +8,17 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The hops of one `X-Forwarded-For` line, left to right. Empty elements of the list do not count.
 pub(crate) fn x_forwarded_for(line: &HeaderValue) -> Vec<Option<IpAddr>> {
-    let Ok(text) = line.to_str() else { return vec![None] };
-    text.split(',').map(trim).filter(|hop| !hop.is_empty()).map(address).collect()
+    // Bytes that are no text spoil their own hop, and not those that proxies wrote behind it.
+    let hops =
+        line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty());
+    hops.map(|hop| std::str::from_utf8(hop).ok().and_then(address)).collect()
 }
 
 /// The hops of one `Forwarded` line (RFC 7239), left to right. A line that does not follow the grammar counts as
 /// one hop that is unknown: where its elements begin and end is then anybody's guess.
 pub(crate) fn forwarded(line: &HeaderValue) -> Vec<Option<IpAddr>> {
-    line.to_str().ok().and_then(elements).unwrap_or_else(|| vec![None])
+    // Bytes that are no text may stand within quotes, and nowhere else.
+    elements(&String::from_utf8_lossy(line.as_bytes())).unwrap_or_else(|| vec![None])
 }
 
 /// One address, alone or with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
@@ -212,9 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_an_unknown_hop() {
-        let line = HeaderValue::from_bytes(b"192.0.2.1, \xff").unwrap();
-        assert_eq!((x_forwarded_for(&line), forwarded(&line)), (vec![None], vec![None]));
+    fn bytes_that_are_no_text_spoil_only_their_own_hop() {
+        let known = Some("192.0.2.1".parse().unwrap());
+        let line = HeaderValue::from_bytes(b"\xff, 192.0.2.1").unwrap();
+        assert_eq!(x_forwarded_for(&line), [None, known]);
+        let line = HeaderValue::from_bytes(b"for=\"\xff\", for=192.0.2.1").unwrap();
+        assert_eq!(forwarded(&line), [None, known]);
+        assert_eq!(forwarded(&HeaderValue::from_bytes(b"for=\xff, for=192.0.2.1").unwrap()), [None]);
     }
 
     proptest! {

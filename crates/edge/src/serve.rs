@@ -32,9 +32,11 @@ const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
 const MAX_HEADERS: usize = 100;
 /// Beyond [`MAX_HEADER_BYTES`] a request is refused by us, with a body; beyond this the stream is refused bare.
 const HTTP2_HEADER_LIST_BYTES: u32 = 1024 * 1024;
-const HTTP2_STREAMS: u32 = 128;
+const HTTP2_STREAMS: u32 = 64;
 /// How long a connection may take to bring the head of its next request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may go without a new request.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// One request, with all that is certain about who makes it and when.
@@ -74,7 +76,7 @@ where
     /// ready first.
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
         let Self { listeners, trust, clock, max_connections, drain, service, faults } = self;
-        let house = Arc::new(House { trust, clock, service, faults, http: http_builder() });
+        let house = Arc::new(House { trust, clock, service, faults, drain, http: http_builder() });
         let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let connections = Arc::new(Semaphore::new(capacity as usize));
         let (stage, stages) = watch::channel(Stage::Serving);
@@ -128,6 +130,8 @@ struct House<S> {
     clock: Clock,
     service: S,
     faults: FaultReplies,
+    /// How long a connection may take to finish what it is at.
+    drain: Duration,
     http: auto::Builder<TokioExecutor>,
 }
 
@@ -216,14 +220,17 @@ where
     if !first_byte {
         return;
     }
-    // A connection that stalls within the preface of HTTP/2 has no deadline of hyper's.
+    // Hyper has no deadline for a connection that stalls within the preface of HTTP/2, or that has asked once and then
+    // only keeps itself alive.
     let asked = Arc::new(AtomicBool::new(false));
-    let stalled = {
+    let idle = {
         let asked = Arc::clone(&asked);
         async move {
-            tokio::time::sleep(HEADER_TIMEOUT).await;
-            if asked.load(Ordering::Relaxed) {
-                std::future::pending::<()>().await;
+            loop {
+                tokio::time::sleep(IDLE_TIMEOUT).await;
+                if !asked.swap(false, Ordering::Relaxed) {
+                    return;
+                }
             }
         }
     };
@@ -242,12 +249,14 @@ where
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
-        () = stalled => return,
-        () = reached(&mut stages, Stage::Draining) => connection.as_mut().graceful_shutdown(),
+        () = idle => {}
+        () = reached(&mut stages, Stage::Draining) => {}
     }
+    connection.as_mut().graceful_shutdown();
     tokio::select! {
         biased;
         _ = connection => {}
+        () = tokio::time::sleep(house.drain) => {}
         () = reached(&mut stages, Stage::Ended) => {}
     }
 }
@@ -393,6 +402,24 @@ mod tests {
             let answer = ask(edge, beginning).await;
             assert!(!answer.contains("fine"), "{beginning:?}: {answer}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_asked_once_and_only_stays_is_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        // The preface of HTTP/2, empty settings, and GET / on stream 1.
+        let request = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\u{82}";
+        let mut bytes: Vec<u8> = request.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
+        bytes.extend([0x84, 0x86]);
+        let address = edge.listeners[0].local_addr().unwrap();
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&bytes).await.unwrap();
+        let mut received = Vec::new();
+        stream.read_to_end(&mut received).await.unwrap();
+        assert!(String::from_utf8_lossy(&received).contains("fine"), "{received:?}");
+        serving.abort();
     }
 
     #[tokio::test]

@@ -163,7 +163,11 @@ impl Reader<'_> {
         let pretend =
             self.optional("pretend_ip", "an IPv4 or IPv6 address", |text| text.parse::<IpAddr>().ok());
         let colo = self.optional("colo", "an IATA code of three letters", |text| text.parse::<Colo>().ok());
-        let base_url = self.url("base_url");
+        let base_url = self.optional(
+            "base_url",
+            "an address that begins with http:// or https:// and has no path",
+            |text| url(text).filter(|url| !url.split_once("//").is_some_and(|(_, rest)| rest.contains('/'))),
+        );
         let docs_url = self.url("docs_url");
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
@@ -298,7 +302,7 @@ mod tests {
             ("max_connections", "0"),
             ("trusted_proxy", "10.0.0.0/8, 10.0.0.0/99"),
             ("log_level", "loud"),
-            ("base_url", "ftp://x"),
+            ("base_url", "https://x/with/path"),
             ("no_such", "x"),
         ])
         .unwrap_err();
@@ -311,7 +315,7 @@ mod tests {
             "from 1 to 1000000",
             "IPSE_TRUSTED_PROXY: \"10.0.0.0/99\"",
             "IPSE_LOG_LEVEL: \"loud\"",
-            "IPSE_BASE_URL: \"ftp://x\"",
+            "IPSE_BASE_URL: \"https://x/with/path\"",
             "IPSE_NO_SUCH: no such setting",
         ] {
             assert!(error.contains(part), "{part} is missing in {error}");

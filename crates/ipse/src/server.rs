@@ -99,8 +99,7 @@ impl Server {
         let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas });
 
         let (ending, ended) = watch::channel(false);
-        let mut refreshing =
-            tokio::spawn(refresh_keys(records.clone(), keys, Arc::clone(&ledger), ended.clone()));
+        let mut refreshing = tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), ended.clone()));
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended));
         let edge = Edge {
             listeners,
@@ -161,18 +160,13 @@ impl House {
     }
 }
 
-async fn refresh_keys(
-    records: Records,
-    keys: Arc<KeyTable>,
-    ledger: Arc<Ledger>,
-    mut ended: watch::Receiver<bool>,
-) {
+async fn refresh_keys(keys: Arc<KeyTable>, ledger: Arc<Ledger>, mut ended: watch::Receiver<bool>) {
     let mut ticks = every(REFRESH_EVERY);
     let mut failing = false;
     while next(&mut ticks, &mut ended).await {
-        match keys.refresh(&records).await {
-            Ok(gone) => {
-                gone.into_iter().for_each(|id| ledger.forget(id));
+        match keys.refresh().await {
+            Ok(()) => {
+                keys.take_gone().into_iter().for_each(|id| ledger.forget(id));
                 if std::mem::replace(&mut failing, false) {
                     tracing::info!("changes of keys are read again");
                 }

@@ -108,6 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn versions_are_told_in_the_decided_words() {
+        use HttpVersion::{Http2, Http3, Http10, Http11};
+        let http = [Http10, Http11, Http2, Http3].map(HttpVersion::as_str);
+        assert_eq!(http, ["HTTP/1.0", "HTTP/1.1", "HTTP/2", "HTTP/3"]);
+        assert_eq!([TlsVersion::Tls12, TlsVersion::Tls13].map(TlsVersion::as_str), ["TLSv1.2", "TLSv1.3"]);
+    }
+
+    #[test]
     fn a_colo_is_three_letters_in_capitals() {
         assert_eq!("ams".parse::<Colo>().unwrap().as_str(), "AMS");
         for text in ["", "AM", "AMST", "A1S", "ÄS", "A S"] {

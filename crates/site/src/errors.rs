@@ -100,7 +100,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
         status: StatusCode::TOO_MANY_REQUESTS,
         heading: "The key is paused",
         headers: BURST_HEADERS,
-        meaning: "The key exceeded the burst limit earlier and has been paused since. Headers and `error` are those \
+        meaning: "The key exceeded the burst limit earlier, or was paused by hand, and has been paused since. Headers and `error` are those \
                   of the burst limit, but waiting does not help: only a resume ends a pause. Requests with a paused \
                   key are charged to no quota.",
         remedy: "Find and slow down what calls too fast, then have the key resumed: today the operator does it, with \

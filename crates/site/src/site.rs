@@ -10,13 +10,22 @@ use ipse_model::Links;
 #[derive(Debug)]
 pub struct Site {
     links: Links,
+    // The same for everybody, so made once: however many ask at once, there is one copy in memory.
+    docs: Reply,
+    signup: Reply,
+    enterprise: Reply,
 }
 
 impl Site {
     /// The pages, with the links that they name.
     #[must_use]
     pub fn new(links: Links) -> Self {
-        Self { links }
+        Self {
+            docs: docs::answer(&links),
+            signup: signup::answer(&links),
+            enterprise: enterprise::answer(&links),
+            links,
+        }
     }
 
     /// Answers everything outside `/api` and `/openapi.json`. `found` is what the atlas knows of the visitor.
@@ -25,9 +34,9 @@ impl Site {
         let links = &self.links;
         let page: &dyn Fn() -> Reply = match visit.request.uri.path() {
             "/" => &|| home::answer(links, visit, found),
-            "/docs" => &|| docs::answer(links),
-            "/signup" => &|| signup::answer(links),
-            "/enterprise" => &|| enterprise::answer(links),
+            "/docs" => &|| self.docs.clone(),
+            "/signup" => &|| self.signup.clone(),
+            "/enterprise" => &|| self.enterprise.clone(),
             "/assets/style.css" => &assets::style,
             "/favicon.svg" => &assets::favicon,
             "/robots.txt" => &assets::robots,

@@ -45,6 +45,9 @@ pub enum Error {
         /// The newest version this program knows.
         known: i64,
     },
+    /// The system does not let this user use the file.
+    #[error("{path} cannot be read and written by this user; change its owner or mode, or name another folder with --data-dir", path = .0.display())]
+    NotAllowed(PathBuf),
     /// Another program holds the database's lock.
     #[error("{path} is locked by another program; try again when it is done", path = .0.display())]
     Busy(PathBuf),
@@ -89,6 +92,7 @@ impl Error {
             | Self::File { .. }
             | Self::Random(_) => true,
             Self::Folder { .. }
+            | Self::NotAllowed(_)
             | Self::NoData(_)
             | Self::InUse { .. }
             | Self::Damaged { .. }
@@ -107,8 +111,10 @@ impl Error {
     pub(crate) fn database(path: &Path, source: sqlx::Error) -> Self {
         const BUSY: u32 = 5;
         const LOCKED: u32 = 6;
+        const READ_ONLY: u32 = 8;
         const CORRUPT: u32 = 11;
         const FULL: u32 = 13;
+        const CANNOT_OPEN: u32 = 14;
         const NOT_A_DATABASE: u32 = 26;
         let code = source.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
         let path = path.to_owned();
@@ -117,6 +123,7 @@ impl Error {
             Some(_) if is_full(&path) => Self::DiskFull(path),
             Some(FULL) => Self::DiskFull(path),
             Some(BUSY | LOCKED) => Self::Busy(path),
+            Some(READ_ONLY | CANNOT_OPEN) => Self::NotAllowed(path),
             Some(NOT_A_DATABASE) => Self::Damaged { path, what: "it is no SQLite database".into() },
             Some(CORRUPT) => Self::Damaged { path, what: "its pages do not fit together".into() },
             _ => Self::Database { path, source: Arc::new(source) },

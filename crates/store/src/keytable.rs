@@ -1,29 +1,44 @@
 //! The whole table of keys in memory, so that the hot path asks no database.
 
 use crate::{Error, Records};
-use ipse_model::{Key, KeyHash, KeyId};
+use ipse_model::{Key, KeyHash, KeyId, Now};
 use papaya::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::HashSet;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::Mutex;
 
 /// Every key by the hash of its text. It is read without a lock and follows the records' log of changes.
 #[derive(Debug)]
 pub struct KeyTable {
+    records: Records,
     by_hash: HashMap<KeyHash, Key>,
     /// Where each key stands in `by_hash`, to find it again after its text was rolled.
     hash_of: HashMap<KeyId, KeyHash>,
-    /// The last change that is in the table.
-    seen: AtomicI64,
+    /// The last change that is in the table. Held while the table follows the log.
+    seen: Mutex<i64>,
+    /// Keys that are no more, until somebody asks.
+    gone: std::sync::Mutex<Vec<KeyId>>,
+    /// When a key that is not in the table was last looked for in the records.
+    missed_ms: AtomicU64,
 }
 
 impl KeyTable {
     /// Reads all keys.
     pub async fn load(records: &Records) -> Result<Self, Error> {
-        let table = Self { by_hash: HashMap::new(), hash_of: HashMap::new(), seen: AtomicI64::new(0) };
+        let table = Self {
+            by_hash: HashMap::new(),
+            hash_of: HashMap::new(),
+            seen: Mutex::new(0),
+            gone: std::sync::Mutex::default(),
+            missed_ms: AtomicU64::new(0),
+            records: records.clone(),
+        };
         let head = records.last_key_change().await?;
         for (hash, key) in records.all_keys().await? {
             table.put(hash, key);
         }
-        table.seen.store(head, Ordering::Release);
+        *table.seen.lock().await = head;
         Ok(table)
     }
 
@@ -31,6 +46,28 @@ impl KeyTable {
     #[must_use]
     pub fn find(&self, hash: &KeyHash) -> Option<Key> {
         self.by_hash.pin().get(hash).copied()
+    }
+
+    /// The key with this hash, even if it was made a moment ago: a key that is not in the table is looked for in the log
+    /// of changes, but at most ten times a second, whatever callers make up.
+    pub async fn find_fresh(&self, hash: &KeyHash, now: Now) -> Option<Key> {
+        const APART_MS: u64 = 100;
+        if let Some(key) = self.find(hash) {
+            return Some(key);
+        }
+        let missed = self.missed_ms.load(Ordering::Relaxed);
+        let due = now.boot_ms.saturating_sub(missed) >= APART_MS;
+        if !due
+            || self
+                .missed_ms
+                .compare_exchange(missed, now.boot_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
+            return None;
+        }
+        // If the records cannot be asked, what is known is what counts; the regular refresh tells of the failure.
+        let _ = self.refresh().await;
+        self.find(hash)
     }
 
     /// How many keys there are.
@@ -45,15 +82,20 @@ impl KeyTable {
         self.len() == 0
     }
 
-    /// Takes over what has changed since the last time. Returns the keys that are no more. One caller at a time.
-    pub async fn refresh(&self, records: &Records) -> Result<Vec<KeyId>, Error> {
-        let seen = self.seen.load(Ordering::Acquire);
-        let head = records.last_key_change().await?;
-        if head == seen {
-            return Ok(Vec::new());
+    /// The keys that were found to be no more since the last time.
+    pub fn take_gone(&self) -> Vec<KeyId> {
+        std::mem::take(&mut self.gone.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes over what has changed since the last time.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let mut seen = self.seen.lock().await;
+        let head = self.records.last_key_change().await?;
+        if head == *seen {
+            return Ok(());
         }
         let mut gone = Vec::new();
-        match records.keys_changed_since(seen).await? {
+        match self.records.keys_changed_since(*seen).await? {
             Some(changed) => {
                 for (id, found) in changed {
                     match found {
@@ -64,8 +106,8 @@ impl KeyTable {
             }
             // The log no longer reaches back to what we saw: compare everything.
             None => {
-                let all = records.all_keys().await?;
-                let ids: std::collections::HashSet<KeyId> = all.iter().map(|(_, key)| key.id).collect();
+                let all = self.records.all_keys().await?;
+                let ids: HashSet<KeyId> = all.iter().map(|(_, key)| key.id).collect();
                 gone.extend(self.hash_of.pin().keys().filter(|id| !ids.contains(id)));
                 for (hash, key) in all {
                     self.put(hash, key);
@@ -77,8 +119,9 @@ impl KeyTable {
                 self.by_hash.pin().remove(hash);
             }
         }
-        self.seen.store(head, Ordering::Release);
-        Ok(gone)
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
+        *seen = head;
+        Ok(())
     }
 
     fn put(&self, hash: KeyHash, key: Key) {

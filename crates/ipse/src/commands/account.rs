@@ -58,13 +58,11 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
                 keys: account.keys,
             });
             if json {
-                print_json(&rows.collect::<Vec<_>>());
-                return Ok(());
+                return print_json(&rows.collect::<Vec<_>>());
             }
             let mut table = Table::new(["EMAIL", "CREATED", "KEYS"]);
             rows.for_each(|row| table.row([row.email, row.created, row.keys.to_string()]));
-            print(&table.to_string());
-            Ok(())
+            print(&table.to_string())
         }),
         Command::Delete { email, flags } => at_desk(&flags, Beginning::NeedsData, async |desk| {
             if !desk.records.delete_account(&email).await? {

@@ -1,6 +1,6 @@
 //! `ipse key …`
 
-use super::{Beginning, Desk, at_desk, moment, print, print_json, print_surely, say};
+use super::{Beginning, Desk, at_desk, moment, print, print_json, say};
 use crate::error::Error;
 use crate::settings::DataFlags;
 use crate::table::Table;
@@ -125,8 +125,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             let keys = desk.records.keys(account.as_ref()).await?;
             let rows = keys.into_iter().map(|key| row(key, &used));
             if json {
-                print_json(&rows.collect::<Vec<_>>());
-                return Ok(());
+                return print_json(&rows.collect::<Vec<_>>());
             }
             let mut table = Table::new([
                 "ID",
@@ -152,16 +151,14 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
                     row.used_today.to_string(),
                 ]);
             });
-            print(&table.to_string());
-            Ok(())
+            print(&table.to_string())
         }),
         Command::Show { json, one } => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
             let key = desk.records.key(one.id).await?.ok_or_else(|| no_such(one.id))?;
             let paused = key.paused_ms.map(moment);
             let row = row(key, &used_today(desk).await?);
             if json {
-                print_json(&row);
-                return Ok(());
+                return print_json(&row);
             }
             let mut table = Table::new(["KEY", &row.id.to_string()]);
             table.row(["account".to_owned(), row.account]);
@@ -175,8 +172,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             table.row(["created".to_owned(), row.created]);
             table.row(["daily limit".to_owned(), row.daily_limit.to_string()]);
             table.row(["used today".to_owned(), row.used_today.to_string()]);
-            print(&table.to_string());
-            Ok(())
+            print(&table.to_string())
         }),
         Command::Pause(one) => change(&one, "is paused", "was paused before", async |desk| {
             desk.records.pause(one.id, desk.now).await
@@ -232,7 +228,7 @@ fn change(
 
 /// Prints a key alone, the only time that it can be.
 fn reveal(text: &KeyText, id: KeyId) -> Result<(), Error> {
-    print_surely(&format!("{}\n", text.reveal())).map_err(|error| {
+    print(&format!("{}\n", text.reveal())).map_err(|error| {
         Error::Refused(format!(
             "key {id} was made but could not be printed ({error}); `ipse key roll {id}` gives it another text"
         ))

@@ -88,8 +88,7 @@ fn dispatch(line: Line) -> Result<(), Error> {
         }
         Command::Config(ConfigCommand::Show { flags }) => {
             let (_, settings) = Config::read(&flags.0, std::env::vars_os())?;
-            print(&settings.table().to_string());
-            Ok(())
+            print(&settings.table().to_string())
         }
     }
 }
@@ -145,22 +144,21 @@ fn runtime() -> Result<tokio::runtime::Runtime, Error> {
         .map_err(|source| Error::System { what: "cannot start the runtime", source })
 }
 
-/// Writes to standard output. If nobody reads it any more, that is their choice.
-fn print(text: &str) {
-    let _ = print_surely(text);
-}
-
-/// Writes to standard output and says whether it arrived.
-fn print_surely(text: &str) -> std::io::Result<()> {
+/// Writes to standard output. If nobody reads it any more, that is their choice; any other failure is told.
+fn print(text: &str) -> Result<(), Error> {
     let mut output = std::io::stdout();
-    output.write_all(text.as_bytes())?;
-    output.flush()
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(source) if source.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::System { what: "cannot write to standard output", source })
+        }
+        _ => Ok(()),
+    }
 }
 
-fn print_json(value: &impl Serialize) {
+fn print_json(value: &impl Serialize) -> Result<(), Error> {
     let mut text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.push('\n');
-    print(&text);
+    print(&text)
 }
 
 /// Tells a person something that a script would not want in its input.

@@ -33,7 +33,6 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let system = |source| Error::System { what: "cannot listen for signals", source };
         let mut terminate = signal(SignalKind::terminate()).map_err(system)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(system)?;
-        let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
         let guessed = config.base_url.is_none();
         let server = Server::start(config, Clock::system(), Atlas::empty()).await?;
@@ -53,7 +52,6 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
-                    _ = hang_up.recv() => {}
                 }
                 tracing::info!("{told}");
                 notify.notify_one();
@@ -89,7 +87,8 @@ fn greet(server: &Server, data_dir: &Path, format: LogFormat) {
         1 => "1 API key".to_owned(),
         keys => format!("{keys} API keys"),
     };
-    print(&format!(
+    // A server whose greeting nobody can read serves all the same.
+    let _ = print(&format!(
         "\
 ipse {version} is listening on {urls}
 

@@ -1,7 +1,7 @@
 //! `GET /api/v1/ip`: credentials, scopes, fields, errors.
 
 use crate::{House, MIDNIGHT, check_error, check_every_response, fields, json, rate};
-use ipse_model::Scope;
+use ipse_model::{Links, Problem, Scope};
 
 pub(crate) const IP: [&str; 3] = ["status", "ip", "ipv6"];
 pub(crate) const GEO: [&str; 16] = [
@@ -151,17 +151,21 @@ fn the_key_may_stand_in_the_query_and_the_header_wins() {
 #[test]
 fn an_inactive_key_is_refused_until_it_is_activated_and_charged_nothing() {
     let (house, key) = House::with_key();
-    let status = || house.get("/api/v1/ip", Some(&key)).status;
-    assert_eq!(status(), 200);
-    house.change(async |records| records.set_active(key.id, false).await.unwrap(), || status() == 403);
-    for _ in 0..5 {
+    let answered = std::cell::Cell::new(0);
+    let ask = || {
         let response = house.get("/api/v1/ip", Some(&key));
-        check_error(&response, 403, "inactive_api_key");
-        assert_eq!(response.header("x-ratelimit-limit"), None);
+        answered.set(answered.get() + i64::from(response.status == 200));
+        response
+    };
+    assert_eq!(ask().status, 200);
+    house.change(async |records| records.set_active(key.id, false).await.unwrap(), || ask().status == 403);
+    for _ in 0..5 {
+        check_error(&ask(), 403, "inactive_api_key");
+        check_error(&house.get("/api/v1/ip", None), 401, "missing_api_key");
+        check_error(&house.get("/api/v1/ip?key=x", None), 401, "invalid_api_key");
     }
-    let before = house.runtime.block_on(house.records.usage(crate::NOON.day())).unwrap();
-    assert!(before.iter().all(|row| row.used < 300));
-    house.change(async |records| records.set_active(key.id, true).await.unwrap(), || status() == 200);
+    house.change(async |records| records.set_active(key.id, true).await.unwrap(), || ask().status == 200);
+    assert_eq!(rate(&ask()).1, 10_000 - answered.get(), "only answers were charged");
 }
 
 #[test]
@@ -239,6 +243,27 @@ fn every_docs_link_leads_to_a_section_of_our_own_documentation() {
             "{anchor} is no section of the documentation"
         );
         codes.push(anchor.to_owned());
+    }
+    // Those that no request can bring about here have their sections, too.
+    let links = Links {
+        base_url: house.base_url.clone(),
+        docs_url: format!("{}/docs", house.base_url),
+        signup_url: String::new(),
+        enterprise_url: String::new(),
+    };
+    for problem in [
+        Problem::InactiveKey,
+        Problem::DemoQuota,
+        Problem::TargetTooLong,
+        Problem::HeaderTooLarge,
+        Problem::InternalError,
+    ] {
+        let body = serde_json::to_value(problem.body(&links)).unwrap();
+        let (_, anchor) = body["docs"].as_str().unwrap().split_once('#').unwrap();
+        assert!(
+            docs.body.contains(&format!("id=\"{anchor}\"")),
+            "{anchor} is no section of the documentation"
+        );
     }
     codes.sort();
     codes.dedup();

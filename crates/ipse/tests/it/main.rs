@@ -185,6 +185,10 @@ fn check_error(response: &Response, status: u16, error: &str) {
     check_every_response(response);
     assert_eq!(response.header("content-type"), Some("application/json"));
     assert_eq!(response.header("cache-control"), Some("no-store"));
+    // Only a 429 tells of limits.
+    for name in ["retry-after", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
+        assert_eq!(response.header(name).is_some(), status == 429, "{name}");
+    }
 }
 
 /// What must stand on every response of the API.

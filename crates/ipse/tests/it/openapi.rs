@@ -38,7 +38,7 @@ fn the_description_is_valid_and_names_its_version() {
 
 #[test]
 fn every_error_has_an_example_that_the_server_really_says() {
-    let (house, _) = House::build(Plan::default());
+    let (house, keys) = House::build(Plan { keys: &[(Scope::Ip, None)], ..Plan::default() });
     let document = json(&house.get("/openapi.json", None));
     let mut codes = Vec::new();
     for path in document["paths"].as_object().unwrap().values() {
@@ -71,10 +71,26 @@ fn every_error_has_an_example_that_the_server_really_says() {
         let response = &document["components"]["responses"][name];
         assert_eq!(response["content"]["application/json"]["examples"][code]["value"]["error"], code);
     }
-    let said = json(&house.get("/api/v1/ip", None));
-    let example = &document["paths"]["/api/v1/ip"]["get"]["responses"]["401"]["content"]["application/json"]
-        ["examples"]["missing_api_key"]["value"];
-    assert_eq!(&said, example);
+    let example = |status: &str, name: &str| {
+        let responses = &document["paths"]["/api/v1/ip"]["get"]["responses"];
+        responses[status]["content"]["application/json"]["examples"][name]["value"].clone()
+    };
+    let key = &keys[0];
+    let refused: Vec<serde_json::Value> =
+        (0..302).map(|_| json(&house.get("/api/v1/ip", Some(key)))).skip(300).collect();
+    let large = format!("x-large: {}", "x".repeat(20_000));
+    let long = format!("/api/v1/ip?{}", "x".repeat(9_000));
+    for (status, name, said) in [
+        ("401", "missing_api_key", json(&house.get("/api/v1/ip", None))),
+        ("401", "invalid_api_key", json(&house.get("/api/v1/ip?key=x", None))),
+        ("429", "burst_limit", refused[0].clone()),
+        ("429", "paused_key", refused[1].clone()),
+        ("400", "bad_request", json(&house.send("NOT/ALLOWED", "/", &[]))),
+        ("414", "uri_too_long", json(&house.get(&long, None))),
+        ("431", "header_too_large", json(&house.send("GET", "/", &[&large]))),
+    ] {
+        assert_eq!(said, example(status, name), "{name}");
+    }
 }
 
 #[test]

@@ -17,27 +17,30 @@ async fn changes_of_another_process_arrive_with_the_next_refresh() {
         crate::create(&other, &account, Some(5)).await.unwrap()
     };
     assert!(table.find(&text.hash()).is_none());
-    assert_eq!(table.refresh(&store.records).await.unwrap(), []);
+    table.refresh().await.unwrap();
+    assert_eq!(table.take_gone(), []);
     let found = table.find(&text.hash()).unwrap();
     assert_eq!((found.id, found.daily_limit, found.state), (key.id, 5, KeyState::Active));
 
     other.set_scope(key.id, Scope::Full).await.unwrap();
     other.pause(key.id, crate::NOON).await.unwrap();
-    table.refresh(&store.records).await.unwrap();
+    table.refresh().await.unwrap();
     let found = table.find(&text.hash()).unwrap();
     assert_eq!((found.scope, found.state, found.resumes), (Scope::Full, KeyState::Paused, 0));
 
     other.resume(key.id).await.unwrap();
     let rolled = other.roll(key.id).await.unwrap().unwrap();
-    table.refresh(&store.records).await.unwrap();
+    table.refresh().await.unwrap();
     assert!(table.find(&text.hash()).is_none(), "the old text is invalid at once");
     assert_eq!(table.find(&rolled.hash()).unwrap().resumes, 1);
 
     other.delete_key(key.id).await.unwrap();
-    assert_eq!(table.refresh(&store.records).await.unwrap(), [key.id]);
+    table.refresh().await.unwrap();
+    assert_eq!(table.take_gone(), [key.id]);
     assert!(table.find(&rolled.hash()).is_none());
     assert_eq!(table.len(), 1);
-    assert_eq!(table.refresh(&store.records).await.unwrap(), []);
+    table.refresh().await.unwrap();
+    assert_eq!(table.take_gone(), []);
 }
 
 #[tokio::test]
@@ -49,7 +52,8 @@ async fn deleting_an_account_takes_its_keys_out_of_the_table() {
     }
     let table = KeyTable::load(&store.records).await.unwrap();
     store.records.delete_account(&account).await.unwrap();
-    assert_eq!(table.refresh(&store.records).await.unwrap().len(), 3);
+    table.refresh().await.unwrap();
+    assert_eq!(table.take_gone().len(), 3);
     assert!(table.is_empty());
 }
 
@@ -66,6 +70,20 @@ async fn a_table_that_lags_behind_the_log_compares_everything() {
         .arg("DELETE FROM key_changes; UPDATE sequences SET value = value + 1 WHERE name = 'key_change'")
         .status();
     assert!(status.is_ok_and(|status| status.success()), "sqlite3 is needed: cargo xtask test installs it");
-    assert_eq!(table.refresh(&store.records).await.unwrap(), [doomed.id]);
+    table.refresh().await.unwrap();
+    assert_eq!(table.take_gone(), [doomed.id]);
     assert!(table.find(&kept.hash()).is_some() && table.len() == 1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_made_a_moment_ago_is_found() {
+    let store = Store::new().await;
+    let table = KeyTable::load(&store.records).await.unwrap();
+    let (first, _) = store.key(None).await;
+    assert!(table.find(&first.hash()).is_none());
+    assert!(table.find_fresh(&first.hash(), crate::NOON).await.is_some());
+    // What callers make up does not make the records work.
+    let (second, _) = store.key(None).await;
+    assert!(table.find_fresh(&second.hash(), crate::later(crate::NOON, 99)).await.is_none());
+    assert!(table.find_fresh(&second.hash(), crate::later(crate::NOON, 100)).await.is_some());
 }
