@@ -36,7 +36,7 @@ impl<C: Counters> Lookup<C> {
             Credential::Malformed => return Ok(Outcome::Refused(Refusal::InvalidKey)),
             Credential::Key(text) => text,
         };
-        let Some(key) = self.keys.find_fresh(&text.hash(), now).await else {
+        let Some(key) = self.keys.find_fresh(&text.hash()).await else {
             return Ok(Outcome::Refused(Refusal::InvalidKey));
         };
         if key.state == KeyState::Inactive {

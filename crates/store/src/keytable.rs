@@ -1,12 +1,16 @@
 //! The whole table of keys in memory, so that the hot path asks no database.
 
 use crate::{Error, Records};
-use ipse_model::{Key, KeyHash, KeyId, Now};
+use ipse_model::{Key, KeyHash, KeyId};
 use papaya::HashMap;
 use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::Mutex;
+
+/// How long a caller with an unknown key waits for others like it.
+const MISSES_APART: Duration = Duration::from_millis(20);
 
 /// Every key by the hash of its text. It is read without a lock and follows the records' log of changes.
 #[derive(Debug)]
@@ -19,8 +23,8 @@ pub struct KeyTable {
     seen: Mutex<i64>,
     /// Keys that are no more, until somebody asks.
     gone: std::sync::Mutex<Vec<KeyId>>,
-    /// When a key that is not in the table was last looked for in the records.
-    missed_ms: AtomicU64,
+    /// How many readings of the log have begun.
+    readings: AtomicU64,
 }
 
 impl KeyTable {
@@ -31,7 +35,7 @@ impl KeyTable {
             hash_of: HashMap::new(),
             seen: Mutex::new(0),
             gone: std::sync::Mutex::default(),
-            missed_ms: AtomicU64::new(0),
+            readings: AtomicU64::new(0),
             records: records.clone(),
         };
         let head = records.last_key_change().await?;
@@ -48,25 +52,22 @@ impl KeyTable {
         self.by_hash.pin().get(hash).copied()
     }
 
-    /// The key with this hash, even if it was made a moment ago: a key that is not in the table is looked for in the log
-    /// of changes, but at most ten times a second, whatever callers make up.
-    pub async fn find_fresh(&self, hash: &KeyHash, now: Now) -> Option<Key> {
-        const APART_MS: u64 = 100;
+    /// The key with this hash, even if it was made a moment ago: before a key is said not to exist, the log of changes is
+    /// read once more. All who miss within [`MISSES_APART`] share one reading, so that whatever callers make up, the
+    /// records are asked a few dozen times a second at most.
+    pub async fn find_fresh(&self, hash: &KeyHash) -> Option<Key> {
         if let Some(key) = self.find(hash) {
             return Some(key);
         }
-        let missed = self.missed_ms.load(Ordering::Relaxed);
-        let due = now.boot_ms.saturating_sub(missed) >= APART_MS;
-        if !due
-            || self
-                .missed_ms
-                .compare_exchange(missed, now.boot_ms, Ordering::Relaxed, Ordering::Relaxed)
-                .is_err()
-        {
-            return None;
+        let missed = self.readings.load(Ordering::Acquire);
+        let mut seen = self.seen.lock().await;
+        // Nobody has begun to read since we missed: we do, for all who come meanwhile.
+        if self.readings.load(Ordering::Acquire) == missed {
+            tokio::time::sleep(MISSES_APART).await;
+            // If the records cannot be asked, what is known is what counts; the regular refresh tells of the failure.
+            let _ = self.follow(&mut seen).await;
         }
-        // If the records cannot be asked, what is known is what counts; the regular refresh tells of the failure.
-        let _ = self.refresh().await;
+        drop(seen);
         self.find(hash)
     }
 
@@ -89,7 +90,11 @@ impl KeyTable {
 
     /// Takes over what has changed since the last time.
     pub async fn refresh(&self) -> Result<(), Error> {
-        let mut seen = self.seen.lock().await;
+        self.follow(&mut *self.seen.lock().await).await
+    }
+
+    async fn follow(&self, seen: &mut i64) -> Result<(), Error> {
+        self.readings.fetch_add(1, Ordering::AcqRel);
         let head = self.records.last_key_change().await?;
         if head == *seen {
             return Ok(());
