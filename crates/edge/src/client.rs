@@ -55,19 +55,6 @@ impl FromStr for AddressHeader {
     }
 }
 
-impl AddressHeader {
-    /// What a configuration file says for it.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Auto => "auto",
-            Self::XForwardedFor => "x-forwarded-for",
-            Self::Forwarded => "forwarded",
-            Self::Single(name) => name.as_str(),
-        }
-    }
-}
-
 /// What the connection itself tells about its peer.
 pub(crate) struct Connection {
     pub(crate) peer: Address,

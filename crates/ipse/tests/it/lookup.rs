@@ -242,6 +242,13 @@ fn every_docs_link_leads_to_a_section_of_our_own_documentation() {
             docs.body.contains(&format!("id=\"{anchor}\"")),
             "{anchor} is no section of the documentation"
         );
+        // The section names the status that was really answered.
+        let section = docs.body.split_once(&format!("<h3 id=\"{anchor}\"")).unwrap().1;
+        let status = section.split_once("class=\"status\">").unwrap().1;
+        assert!(
+            status.starts_with(&response.status.to_string()),
+            "{anchor} is documented with another status"
+        );
         codes.push(anchor.to_owned());
     }
     // Those that no request can bring about here have their sections, too.
