@@ -27,7 +27,7 @@ pub use limits::{
     Meter, Window,
 };
 pub use links::Links;
-pub use place::{Network, Place, UnknownZone, Zone};
+pub use place::{Degrees, Network, Place, UnknownZone, Zone};
 pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};

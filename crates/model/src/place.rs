@@ -33,6 +33,47 @@ pub struct Place {
     pub currency: Option<String>,
 }
 
+/// A coordinate in degrees, kept as millionths: equal where it is written equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Degrees(i32);
+
+impl Degrees {
+    /// Degrees north, between the poles.
+    #[must_use]
+    pub fn latitude(degrees: f64) -> Option<Self> {
+        Self::within(degrees, 90.0)
+    }
+
+    /// Degrees east, once around.
+    #[must_use]
+    pub fn longitude(degrees: f64) -> Option<Self> {
+        Self::within(degrees, 180.0)
+    }
+
+    /// Exactly this many millionths of a degree.
+    #[must_use]
+    pub fn from_millionths(millionths: i32) -> Self {
+        Self(millionths)
+    }
+
+    /// Millionths of a degree.
+    #[must_use]
+    pub fn millionths(self) -> i32 {
+        self.0
+    }
+
+    /// The nearest number of floating point.
+    #[must_use]
+    pub fn degrees(self) -> f64 {
+        f64::from(self.0) / 1e6
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "within ±180 millions after the check")]
+    fn within(degrees: f64, limit: f64) -> Option<Self> {
+        (degrees.abs() <= limit).then(|| Self((degrees * 1e6).round() as i32))
+    }
+}
+
 /// An IANA time zone whose rules are known.
 #[derive(Clone, Debug)]
 pub struct Zone {
