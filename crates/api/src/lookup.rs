@@ -56,8 +56,8 @@ impl<C: Counters> Lookup<C> {
         let scope = key.scope.narrowed_to(wanted_scope(&visit.request));
         let atlas = self.atlas.load();
         let found = atlas.find(visit.client.address);
-        let answer = Answer::for_scope(scope, &visit.client, now, found.place, found.network);
-        Ok(Outcome::Answered(json(&answer), allowance))
+        let answer = Answer { client: &visit.client, now, found: found.written() };
+        Ok(Outcome::Answered(answer.for_scope(scope), allowance))
     }
 
     /// `GET /api/v1/ip/demo`: enters at the charge, with the subject that all callers share.
@@ -69,8 +69,8 @@ impl<C: Counters> Lookup<C> {
         };
         let atlas = self.atlas.load();
         let found = atlas.find(visit.client.address);
-        let answer = Answer::for_demo(&visit.client, now, found.place, found.network);
-        Ok(Outcome::Answered(json(&answer), allowance))
+        let answer = Answer { client: &visit.client, now, found: found.written() };
+        Ok(Outcome::Answered(answer.for_demo(), allowance))
     }
 }
 

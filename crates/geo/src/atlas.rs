@@ -1,163 +1,182 @@
-//! `Atlas`: sorted ranges of addresses, each with its final record.
+//! `Atlas`: a snapshot in memory, and the way from an address to its place and its network.
 
-use ipse_model::{Address, Network, Place};
+use crate::about::About;
+use crate::draft::{Draft, Origin};
+use crate::error::Error;
+use crate::file::File;
+use crate::ranges;
+use crate::rows::{self, Area, NetworkRow, PlaceRow, Spot, Texts};
+use crate::v4::V4;
+use crate::v6::V6;
+use ipse_model::{Address, Network, Place, Written, WrittenNetwork, WrittenPlace, Zone, unquoted};
 use std::net::IpAddr;
 
 /// Everything that is known about addresses. It never changes; a reload makes another one.
-#[derive(Debug, Default)]
 pub struct Atlas {
-    // IPv4 and IPv6 apart, because an IPv4 address must never match a range of IPv6.
-    v4: Vec<Range>,
-    v6: Vec<Range>,
+    about: About,
+    version: String,
+    zones: Vec<Zone>,
+    areas: Vec<Area>,
+    places: Vec<PlaceRow>,
+    texts: Texts,
+    networks: Vec<NetworkRow>,
+    spots: Vec<Spot>,
+    v4: V4,
+    v6: V6,
 }
 
-/// A range of addresses, both ends included, and what is known about it.
-#[derive(Debug)]
-pub struct Entry {
-    /// The lowest address.
-    pub first: IpAddr,
-    /// The highest address, of the same family.
-    pub last: IpAddr,
-    /// Where it is.
-    pub place: Option<Place>,
-    /// Who announces it.
-    pub network: Option<Network>,
-}
-
-/// What the atlas knows about one address.
-#[derive(Clone, Copy, Debug, Default)]
+/// What the atlas knows about one address: a light handle, from which a page or an answer takes what it needs.
+#[derive(Clone, Copy)]
 pub struct Found<'a> {
-    /// Where it is.
-    pub place: Option<&'a Place>,
-    /// Who announces it.
-    pub network: Option<&'a Network>,
-}
-
-/// Two entries claim the same address, or one ends before it begins.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the range that begins at {} overlaps another or ends before it begins", .first)]
-pub struct Overlap {
-    /// The first address of the entry that does not fit.
-    pub first: IpAddr,
-}
-
-#[derive(Debug)]
-struct Range {
-    first: u128,
-    last: u128,
-    place: Option<Place>,
-    network: Option<Network>,
+    atlas: &'a Atlas,
+    spot: Spot,
 }
 
 impl Atlas {
     /// The atlas of an installation without data.
     #[must_use]
     pub fn empty() -> Self {
-        Self::default()
+        Self {
+            about: About::default(),
+            version: "none".to_owned(),
+            zones: Vec::new(),
+            areas: Vec::new(),
+            places: Vec::new(),
+            texts: Texts::default(),
+            networks: Vec::new(),
+            spots: vec![Spot::NOWHERE],
+            v4: V4::new(&[(0, 0)]),
+            v6: V6::new(&[(0, 0)]),
+        }
     }
 
-    /// An atlas of the given entries, in any order.
-    pub fn from_entries(entries: impl IntoIterator<Item = Entry>) -> Result<Self, Overlap> {
-        let mut atlas = Self::default();
-        for Entry { first, last, place, network } in entries {
-            if first.is_ipv4() != last.is_ipv4() {
-                return Err(Overlap { first });
+    /// An atlas in which everybody is at the same place and on the same network: for examples and for trying things.
+    #[must_use]
+    pub fn uniform(place: Option<&Place>, network: Option<&Network>) -> Self {
+        let mut draft = Draft::new(About::default());
+        let place = place.map(|place| draft.place(place, Origin::new()));
+        let network = network.map(|network| draft.network(network.clone(), Origin::new()));
+        for (first, last) in
+            [("0.0.0.0", "255.255.255.255"), ("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")]
+        {
+            if let (Ok(first), Ok(last)) = (first.parse(), last.parse()) {
+                // The only range of its family is in order.
+                let _ = draft.range(first, last, place, network);
             }
-            let ranges = if first.is_ipv4() { &mut atlas.v4 } else { &mut atlas.v6 };
-            ranges.push(Range { first: number(first), last: number(last), place, network });
         }
-        check(&mut atlas.v4, |first| IpAddr::V4(u32::try_from(first).unwrap_or_default().into()))?;
-        check(&mut atlas.v6, |first| IpAddr::V6(first.into()))?;
-        Ok(atlas)
+        // What was just written is read.
+        draft.write().ok().and_then(|snapshot| Self::read(&snapshot).ok()).unwrap_or_default()
+    }
+
+    /// Reads a snapshot whole, checks it and builds its tables.
+    pub fn read(snapshot: &[u8]) -> Result<Self, Error> {
+        let file = File::open(snapshot)?;
+        let about = rows::about(&file)?;
+        let zones = rows::zones(&file)?;
+        let areas = rows::areas(&file)?;
+        let mut texts = Texts::default();
+        let places = rows::places(&file, areas.len(), zones.len(), &mut texts)?;
+        let networks = rows::networks(&file)?;
+        let spots = rows::spots(&file, places.len(), networks.len())?;
+        let v4 = V4::new(&ranges::v4(&file, spots.len())?);
+        let v6 = V6::new(&ranges::v6(&file, spots.len())?);
+        Ok(Self { about, version: file.checksum(), zones, areas, places, texts, networks, spots, v4, v6 })
+    }
+
+    /// What the snapshot says about itself.
+    #[must_use]
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// The name of exactly this content.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// What is known about an address. An address that nobody can have on the internet is nowhere.
     #[must_use]
     pub fn find(&self, address: Address) -> Found<'_> {
         if !address.is_global() {
-            return Found::default();
+            return Found { atlas: self, spot: Spot::NOWHERE };
         }
-        let ranges = if address.ip().is_ipv4() { &self.v4 } else { &self.v6 };
-        let wanted = number(address.ip());
-        let after = ranges.partition_point(|range| range.first <= wanted);
-        match ranges[..after].last() {
-            Some(range) if wanted <= range.last => {
-                Found { place: range.place.as_ref(), network: range.network.as_ref() }
-            }
-            _ => Found::default(),
-        }
+        let spot = match address.ip() {
+            IpAddr::V4(ip) => self.v4.find(ip.into()),
+            IpAddr::V6(ip) => self.v6.find(ip.into()),
+        };
+        Found { atlas: self, spot: self.spots[spot as usize] }
     }
 }
 
-fn number(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(ip) => u32::from(ip).into(),
-        IpAddr::V6(ip) => ip.into(),
+impl Default for Atlas {
+    fn default() -> Self {
+        Self::empty()
     }
 }
 
-fn check(ranges: &mut [Range], address: impl Fn(u128) -> IpAddr) -> Result<(), Overlap> {
-    ranges.sort_by_key(|range| range.first);
-    let backwards = ranges.iter().find(|range| range.last < range.first);
-    let overlapping = ranges.windows(2).find(|pair| pair[1].first <= pair[0].last).map(|pair| &pair[1]);
-    match backwards.or(overlapping) {
-        Some(range) => Err(Overlap { first: address(range.first) }),
-        None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(first: &str, last: &str, city: &str) -> Entry {
-        Entry {
-            first: first.parse().unwrap(),
-            last: last.parse().unwrap(),
-            place: Some(Place { city: Some(city.to_owned()), ..Place::default() }),
-            network: None,
+impl<'a> Found<'a> {
+    /// The form for answers.
+    #[must_use]
+    pub fn written(self) -> Written<'a> {
+        Written {
+            place: self.place_row().map(|row| self.written_place(row)),
+            network: self.written_network(),
         }
     }
 
-    fn atlas() -> Atlas {
-        Atlas::from_entries([
-            entry("9.0.0.0", "11.255.255.255", "around private space"),
-            entry("2a00::", "2a00::ffff", "six"),
-            entry("1.0.0.0", "1.0.0.255", "one"),
-        ])
-        .unwrap()
+    /// The place with all its fields.
+    #[must_use]
+    pub fn place(self) -> Option<Place> {
+        let row = self.place_row()?;
+        let written = self.written_place(row);
+        Some(Place {
+            city: written.city.map(unquoted),
+            position: written.position,
+            zone: written.zone.cloned(),
+            postal_code: written.postal_code.map(unquoted),
+            ..self.atlas.areas[row.area as usize].record.clone()
+        })
     }
 
-    #[track_caller]
-    fn check(ip: &str, city: Option<&str>) {
-        let atlas = atlas();
-        let found = atlas.find(Address::new(ip.parse().unwrap()));
-        assert_eq!(found.place.and_then(|place| place.city.as_deref()), city, "{ip}");
+    /// The network with all its fields.
+    #[must_use]
+    pub fn network(self) -> Option<&'a Network> {
+        self.network_row().map(|row| &row.record)
     }
 
-    #[test]
-    fn both_ends_of_a_range_belong_to_it() {
-        check("0.255.255.255", None);
-        check("1.0.0.0", Some("one"));
-        check("1.0.0.255", Some("one"));
-        check("1.0.1.0", None);
-        check("2a00::ffff", Some("six"));
-        check("2a00::1:0", None);
-        check("::ffff:1.0.0.7", Some("one"));
+    /// Whether nothing is known.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.spot.place == 0 && self.spot.network == 0
     }
 
-    #[test]
-    fn an_address_that_is_not_global_is_nowhere_even_inside_a_range() {
-        check("9.9.9.9", Some("around private space"));
-        check("10.1.2.3", None);
+    pub(crate) fn spot(self) -> Spot {
+        self.spot
     }
 
-    #[test]
-    fn entries_that_overlap_are_refused() {
-        let overlap =
-            Atlas::from_entries([entry("1.0.0.0", "1.0.0.9", "a"), entry("1.0.0.9", "1.0.0.9", "b")]);
-        assert_eq!(overlap.unwrap_err().first, "1.0.0.9".parse::<IpAddr>().unwrap());
-        assert!(Atlas::from_entries([entry("1.0.0.9", "1.0.0.0", "backwards")]).is_err());
-        assert!(Atlas::from_entries([entry("1.0.0.9", "2a00::", "mixed")]).is_err());
+    fn place_row(self) -> Option<&'a PlaceRow> {
+        let index = (self.spot.place as usize).checked_sub(1)?;
+        Some(&self.atlas.places[index])
+    }
+
+    fn network_row(self) -> Option<&'a NetworkRow> {
+        let index = (self.spot.network as usize).checked_sub(1)?;
+        Some(&self.atlas.networks[index])
+    }
+
+    fn written_network(self) -> Option<&'a WrittenNetwork> {
+        self.network_row().map(|row| &row.written)
+    }
+
+    fn written_place(self, row: &'a PlaceRow) -> WrittenPlace<'a> {
+        let Atlas { areas, zones, texts, .. } = self.atlas;
+        WrittenPlace {
+            city: texts.get(row.city),
+            area: &areas[row.area as usize].written,
+            position: row.position(),
+            zone: usize::from(row.zone).checked_sub(1).map(|zone| &zones[zone]),
+            postal_code: texts.get(row.postal_code),
+        }
     }
 }

@@ -1,7 +1,22 @@
-//! The geo snapshot in memory: from an address to its place and its network.
+//! The snapshot: one immutable file with final records, and the tables in memory that answer from it.
 //!
-//! An installation without data has the empty atlas, which knows nothing about anybody.
+//! A snapshot is written from a `Draft` and read into an `Atlas`. Vendors' files never come here: `geodata` makes
+//! drafts of them.
 
+mod about;
 mod atlas;
+mod column;
+mod draft;
+mod error;
+mod explain;
+mod file;
+mod ranges;
+mod rows;
+mod v4;
+mod v6;
 
-pub use atlas::{Atlas, Entry, Found, Overlap};
+pub use about::{About, Conflict, Coverage, Fill, Source};
+pub use atlas::{Atlas, Found};
+pub use draft::{Disorder, Draft, NetworkId, Origin, PlaceId, TooMany};
+pub use error::Error;
+pub use explain::Snapshot;

@@ -6,6 +6,8 @@
 mod address;
 mod answer;
 mod client;
+mod digits;
+mod fields;
 mod key;
 mod limits;
 mod links;
@@ -14,13 +16,12 @@ mod problem;
 mod refusal;
 mod scope;
 mod time;
+mod written;
 
 pub use address::Address;
-pub use answer::{
-    AddressFields, Answer, CipherFields, DemoAnswer, FlagFields, FullAnswer, GeoAnswer, GeoFields, IpAnswer,
-    PathFields, ProtocolFields, Success,
-};
+pub use answer::Answer;
 pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
+pub use fields::{AddressFields, CipherFields, FlagFields, GeoFields, PathFields, ProtocolFields, Success};
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
 pub use limits::{
     BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT,
@@ -32,3 +33,4 @@ pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};
 pub use time::{Day, Now};
+pub use written::{Written, WrittenArea, WrittenNetwork, WrittenPlace, quoted, unquoted};

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 /// A place. What the data does not know is `None`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Place {
     /// The city's name.
     pub city: Option<String>,
@@ -19,10 +19,8 @@ pub struct Place {
     pub country_name: Option<String>,
     /// Two letters.
     pub continent: Option<String>,
-    /// Degrees north.
-    pub latitude: Option<f64>,
-    /// Degrees east.
-    pub longitude: Option<f64>,
+    /// Degrees north and east: one without the other says nothing.
+    pub position: Option<(Degrees, Degrees)>,
     /// The time zone.
     pub zone: Option<Zone>,
     /// The postal code.
@@ -68,6 +66,25 @@ impl Degrees {
         f64::from(self.0) / 1e6
     }
 
+    /// Appends the number as JSON: with a point always, so that every reader takes it for the same kind of number,
+    /// and without zeros that say nothing.
+    pub fn write(self, json: &mut Vec<u8>) {
+        if self.0 < 0 {
+            json.push(b'-');
+        }
+        let magnitude = self.0.unsigned_abs();
+        crate::digits::write(json, magnitude / 1_000_000);
+        json.push(b'.');
+        let mut fraction = magnitude % 1_000_000;
+        let start = json.len();
+        let mut unit = 100_000;
+        while fraction > 0 || json.len() == start {
+            json.push(crate::digits::digit(fraction / unit));
+            fraction %= unit;
+            unit /= 10;
+        }
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "within ±180 millions after the check")]
     fn within(degrees: f64, limit: f64) -> Option<Self> {
         (degrees.abs() <= limit).then(|| Self((degrees * 1e6).round() as i32))
@@ -75,7 +92,7 @@ impl Degrees {
 }
 
 /// An IANA time zone whose rules are known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     name: String,
     rules: TimeZone,
@@ -107,17 +124,17 @@ impl Zone {
 #[error("{:?} is no IANA time zone", .0)]
 pub struct UnknownZone(pub String);
 
-/// The network that announces an address.
-#[derive(Clone, Debug)]
+/// The network that announces an address. What the data does not know is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network {
     /// The autonomous system's number.
-    pub asn: u32,
+    pub asn: Option<u32>,
     /// Its organisation.
     pub org: Option<String>,
     /// Whether it is a known VPN or proxy network.
-    pub proxy: bool,
+    pub proxy: Option<bool>,
     /// Whether it is a known hosting or cloud network.
-    pub hosting: bool,
+    pub hosting: Option<bool>,
 }
 
 #[cfg(test)]
@@ -137,6 +154,31 @@ mod tests {
         check("Europe/Amsterdam", "2026-07-15T12:00:00Z", 7200);
         check("Asia/Kathmandu", "2026-07-15T12:00:00Z", 20_700);
         check("America/St_Johns", "2026-01-15T12:00:00Z", -12_600);
+    }
+
+    #[test]
+    fn a_coordinate_is_written_as_people_write_it() {
+        #[track_caller]
+        fn check(degrees: f64, expected: &str) {
+            let mut json = Vec::new();
+            Degrees::longitude(degrees).unwrap().write(&mut json);
+            assert_eq!(String::from_utf8(json).unwrap(), expected);
+        }
+        check(0.0, "0.0");
+        check(8.0, "8.0");
+        check(-122.085, "-122.085");
+        check(-0.000_001, "-0.000001");
+        check(0.05, "0.05");
+        check(179.999_999_9, "180.0");
+        check(51.514_301_3, "51.514301");
+    }
+
+    #[test]
+    fn a_coordinate_lies_on_the_globe() {
+        assert_eq!(Degrees::latitude(90.000_1), None);
+        assert_eq!(Degrees::longitude(-181.0), None);
+        assert_eq!(Degrees::longitude(f64::NAN), None);
+        assert_eq!(Degrees::latitude(f64::INFINITY), None);
     }
 
     #[test]

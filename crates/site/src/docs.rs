@@ -4,9 +4,13 @@ use crate::errors::{SECTIONS, Section};
 use crate::fields::{FIELDS, Field};
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
+use crate::visitor::pretty;
 use askama::Template;
 use ipse_edge::Reply;
-use ipse_model::{Address, Answer, Client, HttpVersion, Links, Network, Now, Place, Scope, TlsVersion, Zone};
+use ipse_geo::Atlas;
+use ipse_model::{
+    Address, Answer, Client, Degrees, HttpVersion, Links, Network, Now, Place, Scope, TlsVersion, Zone,
+};
 use std::net::{IpAddr, Ipv4Addr};
 
 #[derive(Template)]
@@ -32,21 +36,34 @@ pub(crate) fn answer(links: &Links) -> Reply {
         here: Here::Docs,
         links,
     };
-    let sample = Sample::new();
-    let sample = serde_json::to_string_pretty(&sample.answer(Scope::Full)).unwrap_or_default();
+    let sample = pretty(&Sample::new().answer(Scope::Full));
     reply::page(links, Keep::Checked, &Docs { page, fields: &FIELDS, problems: &SECTIONS, sample })
 }
 
 /// A caller that does not exist, so that examples are made by the same code as answers.
 struct Sample {
     client: Client,
-    place: Place,
-    network: Network,
+    atlas: Atlas,
 }
 
 impl Sample {
     fn new() -> Self {
         let text = |text: &str| Some(text.to_owned());
+        let place = Place {
+            city: text("London"),
+            region: text("England"),
+            region_code: text("GB-ENG"),
+            country: text("GB"),
+            country_name: text("United Kingdom"),
+            continent: text("EU"),
+            position: Degrees::latitude(51.5142).zip(Degrees::longitude(-0.0931)),
+            zone: Zone::named("Europe/London").ok(),
+            postal_code: text("EC2V"),
+            is_eu: Some(false),
+            currency: text("GBP"),
+        };
+        let (proxy, hosting) = (Some(false), Some(false));
+        let network = Network { asn: Some(20_712), org: text("Andrews & Arnold Ltd"), proxy, hosting };
         Self {
             client: Client {
                 address: Address::new(IpAddr::V4(Ipv4Addr::new(81, 2, 69, 142))),
@@ -56,28 +73,15 @@ impl Sample {
                 rtt_ms: Some(12),
                 colo: "AMS".parse().ok(),
             },
-            place: Place {
-                city: text("London"),
-                region: text("England"),
-                region_code: text("GB-ENG"),
-                country: text("GB"),
-                country_name: text("United Kingdom"),
-                continent: text("EU"),
-                latitude: Some(51.5142),
-                longitude: Some(-0.0931),
-                zone: Zone::named("Europe/London").ok(),
-                postal_code: text("EC2V"),
-                is_eu: Some(false),
-                currency: text("GBP"),
-            },
-            network: Network { asn: 20_712, org: text("Andrews & Arnold Ltd"), proxy: false, hosting: false },
+            atlas: Atlas::uniform(Some(&place), Some(&network)),
         }
     }
 
-    fn answer(&self, scope: Scope) -> Answer<'_> {
+    fn answer(&self, scope: Scope) -> Vec<u8> {
         /// A day in July, so that the example shows daylight saving.
         const JULY: Now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
-        Answer::for_scope(scope, &self.client, JULY, Some(&self.place), Some(&self.network))
+        let found = self.atlas.find(self.client.address).written();
+        Answer { client: &self.client, now: JULY, found }.for_scope(scope)
     }
 }
 
@@ -86,7 +90,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) fn sample_json(scope: Scope) -> serde_json::Value {
-        serde_json::to_value(Sample::new().answer(scope)).unwrap()
+        serde_json::from_slice(&Sample::new().answer(scope)).unwrap()
     }
 
     #[test]

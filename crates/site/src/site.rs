@@ -55,6 +55,7 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, Request, StatusCode};
+    use ipse_geo::Atlas;
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
 
     const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
@@ -74,7 +75,7 @@ mod tests {
         }
     }
 
-    fn ask(method: &str, path: &str, accept: &str, ip: &str, found: Found<'_>) -> Answered {
+    fn ask(method: &str, path: &str, accept: &str, ip: &str, atlas: &Atlas) -> Answered {
         let request = Request::builder().method(method).uri(path).header("accept", accept).body(()).unwrap();
         let client = Client {
             address: Address::new(ip.parse().unwrap()),
@@ -86,7 +87,8 @@ mod tests {
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
         let visit = Visit { client, now, request: request.into_parts().0 };
-        let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, found));
+        let (head, body) =
+            ipse_edge::whole(Site::new(links()).answer(&visit, atlas.find(visit.client.address)));
         Answered {
             status: head.status,
             headers: head.headers,
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn get(path: &str) -> Answered {
-        ask("GET", path, "text/html", PUBLIC_ADDRESS, Found::default())
+        ask("GET", path, "text/html", PUBLIC_ADDRESS, &Atlas::empty())
     }
 
     /// The values of an attribute, such as `href`.
@@ -109,7 +111,7 @@ mod tests {
         #[track_caller]
         fn check(method: &str, path: &str, status: u16, content_type: &str, cache_control: &str) {
             for accept in ["text/html", "*/*"] {
-                let answered = ask(method, path, accept, PUBLIC_ADDRESS, Found::default());
+                let answered = ask(method, path, accept, PUBLIC_ADDRESS, &Atlas::empty());
                 assert_eq!(answered.status, status, "{path}");
                 let is_refused_program = status >= 400 && accept == "*/*";
                 let content_type = if is_refused_program { "application/json" } else { content_type };
@@ -147,7 +149,7 @@ mod tests {
     fn programs_are_refused_in_json() {
         #[track_caller]
         fn check(method: &str, path: &str, code: &str) {
-            let answered = ask(method, path, "*/*", PUBLIC_ADDRESS, Found::default());
+            let answered = ask(method, path, "*/*", PUBLIC_ADDRESS, &Atlas::empty());
             let body: serde_json::Value = serde_json::from_str(&answered.body).unwrap();
             let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
             assert_eq!(keys, ["error", "message", "docs"]);
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn a_wrong_method_is_told_the_right_ones() {
         for accept in ["text/html", "*/*"] {
-            let answered = ask("POST", "/docs", accept, PUBLIC_ADDRESS, Found::default());
+            let answered = ask("POST", "/docs", accept, PUBLIC_ADDRESS, &Atlas::empty());
             assert_eq!(answered.header("allow"), "GET, HEAD");
         }
     }
@@ -263,9 +265,9 @@ mod tests {
             currency: Some(hostile.into()),
             ..Place::default()
         };
-        let network = Network { asn: 64_496, org: Some(hostile.into()), proxy: false, hosting: false };
-        let found = Found { place: Some(&place), network: Some(&network) };
-        let html = ask("GET", "/", "text/html", PUBLIC_ADDRESS, found).body;
+        let network = Network { asn: Some(64_496), org: Some(hostile.into()), ..Network::default() };
+        let atlas = Atlas::uniform(Some(&place), Some(&network));
+        let html = ask("GET", "/", "text/html", PUBLIC_ADDRESS, &atlas).body;
         assert!(!html.contains("<script") && !html.contains("'x'"));
         // Seven facts, and in the JSON the same and the formatted `as`.
         assert_eq!(html.matches("&#60;script&#62;").count(), 7 + 8);
@@ -274,29 +276,29 @@ mod tests {
     #[test]
     fn the_front_page_shows_the_visitor() {
         #[track_caller]
-        fn check(ip: &str, found: Found<'_>, shown: &[&str]) {
-            let html = ask("GET", "/", "text/html", ip, found).body;
+        fn check(ip: &str, atlas: &Atlas, shown: &[&str]) {
+            let html = ask("GET", "/", "text/html", ip, atlas).body;
             for part in shown {
                 assert!(html.contains(part), "{part}");
             }
         }
         let place = Place { city: Some("London".into()), ..Place::default() };
-        let found = Found { place: Some(&place), network: None };
+        let atlas = Atlas::uniform(Some(&place), None);
         check(
             PUBLIC_ADDRESS,
-            found,
+            &atlas,
             &["81.2.69.142</p>", "<dd>London</dd>", "<dd class=\"unknown\">unknown</dd>"],
         );
-        check("2001:4860:4860::8888", found, &["2001:4860:4860::8888</p>", "<dd>HTTP/1.1</dd>"]);
+        check("2001:4860:4860::8888", &atlas, &["2001:4860:4860::8888</p>", "<dd>HTTP/1.1</dd>"]);
         check(
             PUBLIC_ADDRESS,
-            Found::default(),
+            &Atlas::empty(),
             &["as soon as geo data is installed", "<p class=\"unknown\">"],
         );
-        check("10.0.0.1", Found::default(), &["10.0.0.1</p>", "private or reserved"]);
+        check("10.0.0.1", &Atlas::empty(), &["10.0.0.1</p>", "private or reserved"]);
         check(
             "127.0.0.1",
-            Found::default(),
+            &Atlas::empty(),
             &["very machine", "ipse key create --account you@example.com", "https://ip.example/api/v1/ip"],
         );
     }

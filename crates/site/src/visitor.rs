@@ -31,19 +31,19 @@ pub(crate) struct Fact {
 
 impl Visitor {
     pub(crate) fn new(client: &Client, now: Now, found: Found<'_>) -> Self {
-        let answer = Answer::for_scope(Scope::Full, client, now, found.place, found.network);
+        let answer = Answer { client, now, found: found.written() };
         Self {
             address: client.address.ip().to_string(),
             note: note(client.address, found),
             groups: [
                 Group {
                     heading: "Place",
-                    facts: found.place.map_or_else(Vec::new, |place| place_facts(place, now)),
+                    facts: found.place().map_or_else(Vec::new, |place| place_facts(place, now)),
                 },
-                Group { heading: "Network", facts: found.network.map_or_else(Vec::new, network_facts) },
+                Group { heading: "Network", facts: found.network().map_or_else(Vec::new, network_facts) },
                 Group { heading: "Connection", facts: connection_facts(client) },
             ],
-            json: serde_json::to_string_pretty(&answer).unwrap_or_default(),
+            json: pretty(&answer.for_scope(Scope::Full)),
         }
     }
 }
@@ -59,7 +59,7 @@ fn note(address: Address, found: Found<'_>) -> Option<&'static str> {
             "This address is private or reserved: nobody has it on the public internet, so it has no place and no \
              network. Visit from outside, and this page shows yours.",
         )
-    } else if found.place.is_none() && found.network.is_none() {
+    } else if found.is_nothing() {
         Some(
             "Nothing is known here about where this address is. If this server has no geo data yet, it shows places \
              and networks as soon as geo data is installed.",
@@ -69,30 +69,32 @@ fn note(address: Address, found: Found<'_>) -> Option<&'static str> {
     }
 }
 
-fn place_facts(place: &Place, now: Now) -> Vec<Fact> {
-    let coordinates =
-        place.latitude.zip(place.longitude).map(|(latitude, longitude)| format!("{latitude}, {longitude}"));
-    let zone = place.zone.as_ref();
+fn place_facts(place: Place, now: Now) -> Vec<Fact> {
+    let coordinates = place
+        .position
+        .map(|(latitude, longitude)| format!("{}, {}", latitude.degrees(), longitude.degrees()));
+    let zone = place.zone;
+    let offset = zone.as_ref().and_then(|zone| zone.offset_seconds(now));
     vec![
-        fact("City", place.city.clone()),
-        fact("Region", with_code(place.region.as_ref(), place.region_code.as_ref())),
-        fact("Country", with_code(place.country_name.as_ref(), place.country.as_ref())),
+        fact("City", place.city),
+        fact("Region", with_code(place.region, place.region_code)),
+        fact("Country", with_code(place.country_name, place.country)),
         fact("Continent", place.continent.as_deref().map(continent)),
         fact("Coordinates", coordinates),
         fact("Time zone", zone.map(|zone| zone.name().to_owned())),
-        fact("UTC offset", zone.and_then(|zone| zone.offset_seconds(now)).map(utc_offset)),
-        fact("Postal code", place.postal_code.clone()),
+        fact("UTC offset", offset.map(utc_offset)),
+        fact("Postal code", place.postal_code),
         fact("In the EU", place.is_eu.map(yes_or_no)),
-        fact("Currency", place.currency.clone()),
+        fact("Currency", place.currency),
     ]
 }
 
 fn network_facts(network: &Network) -> Vec<Fact> {
     vec![
         fact("Organization", network.org.clone()),
-        fact("System", Some(format!("AS{}", network.asn))),
-        fact("VPN or proxy", Some(yes_or_no(network.proxy))),
-        fact("Hosting", Some(yes_or_no(network.hosting))),
+        fact("System", network.asn.map(|asn| format!("AS{asn}"))),
+        fact("VPN or proxy", network.proxy.map(yes_or_no)),
+        fact("Hosting", network.hosting.map(yes_or_no)),
     ]
 }
 
@@ -109,14 +111,20 @@ fn connection_facts(client: &Client) -> Vec<Fact> {
     ]
 }
 
+/// An answer with a line for each field.
+pub(crate) fn pretty(json: &[u8]) -> String {
+    let value: serde_json::Value = serde_json::from_slice(json).unwrap_or_default();
+    serde_json::to_string_pretty(&value).unwrap_or_default()
+}
+
 fn fact(name: &'static str, value: Option<String>) -> Fact {
     Fact { name, value }
 }
 
-fn with_code(name: Option<&String>, code: Option<&String>) -> Option<String> {
+fn with_code(name: Option<String>, code: Option<String>) -> Option<String> {
     match (name, code) {
         (Some(name), Some(code)) => Some(format!("{name} ({code})")),
-        (one, other) => one.or(other).cloned(),
+        (one, other) => one.or(other),
     }
 }
 
@@ -148,6 +156,7 @@ fn utc_offset(seconds: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ipse_geo::Atlas;
 
     #[test]
     fn offsets_read_as_people_write_them() {
@@ -165,7 +174,7 @@ mod tests {
         #[track_caller]
         fn check(name: Option<&str>, code: Option<&str>, expected: Option<&str>) {
             let owned = |text: Option<&str>| text.map(str::to_owned);
-            assert_eq!(with_code(owned(name).as_ref(), owned(code).as_ref()).as_deref(), expected);
+            assert_eq!(with_code(owned(name), owned(code)).as_deref(), expected);
         }
         check(Some("England"), Some("GB-ENG"), Some("England (GB-ENG)"));
         check(Some("England"), None, Some("England"));
@@ -177,7 +186,8 @@ mod tests {
     fn a_note_says_why_there_is_no_place() {
         #[track_caller]
         fn check(ip: &str, place: Option<&Place>, expected: Option<&str>) {
-            let note = note(Address::new(ip.parse().unwrap()), Found { place, network: None });
+            let (atlas, address) = (Atlas::uniform(place, None), Address::new(ip.parse().unwrap()));
+            let note = note(address, atlas.find(address));
             match expected {
                 Some(part) => assert!(note.is_some_and(|note| note.contains(part)), "{ip}: {note:?}"),
                 None => assert_eq!(note, None, "{ip}"),

@@ -1,40 +1,36 @@
 //! Answers of an installation that has data.
 
 use crate::{House, Plan, json};
-use ipse_geo::{Atlas, Entry};
-use ipse_model::{Network, Now, Place, Scope, Zone};
+use ipse_geo::{About, Atlas, Draft, Origin};
+use ipse_model::{Degrees, Network, Now, Place, Scope, Zone};
 
 fn atlas() -> Atlas {
-    let entry = |first: &str, last: &str| Entry {
-        first: first.parse().unwrap(),
-        last: last.parse().unwrap(),
-        place: Some(Place {
-            city: Some("<script>alert(1)</script> \"London\"".into()),
-            region: Some("England".into()),
-            region_code: Some("GB-ENG".into()),
-            country: Some("GB".into()),
-            country_name: Some("United Kingdom".into()),
-            continent: Some("EU".into()),
-            latitude: Some(51.5142),
-            longitude: Some(-0.0931),
-            zone: Some(Zone::named("Europe/London").unwrap()),
-            postal_code: Some("EC2V".into()),
-            is_eu: Some(false),
-            currency: Some("GBP".into()),
-        }),
-        network: Some(Network {
-            asn: 20712,
-            org: Some("Andrews & Arnold Ltd".into()),
-            proxy: false,
-            hosting: true,
-        }),
+    let mut draft = Draft::new(About::default());
+    let place = Place {
+        city: Some("<script>alert(1)</script> \"London\"".into()),
+        region: Some("England".into()),
+        region_code: Some("GB-ENG".into()),
+        country: Some("GB".into()),
+        country_name: Some("United Kingdom".into()),
+        continent: Some("EU".into()),
+        position: Degrees::latitude(51.5142).zip(Degrees::longitude(-0.0931)),
+        zone: Some(Zone::named("Europe/London").unwrap()),
+        postal_code: Some("EC2V".into()),
+        is_eu: Some(false),
+        currency: Some("GBP".into()),
     };
-    Atlas::from_entries([
-        entry("81.2.69.0", "81.2.69.255"),
-        entry("9.0.0.0", "11.255.255.255"),
-        entry("2a00::", "2a00::ff"),
-    ])
-    .unwrap()
+    let network = Network {
+        asn: Some(20_712),
+        org: Some("Andrews & Arnold Ltd".into()),
+        proxy: Some(false),
+        hosting: Some(true),
+    };
+    let (place, network) = (draft.place(&place, Origin::new()), draft.network(network, Origin::new()));
+    for (first, last) in [("9.0.0.0", "11.255.255.255"), ("81.2.69.0", "81.2.69.255"), ("2a00::", "2a00::ff")]
+    {
+        draft.range(first.parse().unwrap(), last.parse().unwrap(), Some(place), Some(network)).unwrap();
+    }
+    Atlas::read(&draft.write().unwrap()).unwrap()
 }
 
 #[test]

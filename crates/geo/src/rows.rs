@@ -1,0 +1,255 @@
+//! The records of a snapshot as they stand in memory, and how they come out of its columns.
+
+use crate::about::About;
+use crate::column::{Cursor, from_planes};
+use crate::draft::Origin;
+use crate::error::Error;
+use crate::file::{Column, File};
+use ipse_model::{Degrees, Network, Place, WrittenArea, WrittenNetwork, Zone, quoted};
+
+/// A region and its country.
+pub(crate) struct Area {
+    /// The fields of region and country, and nothing else.
+    pub(crate) record: Place,
+    pub(crate) written: WrittenArea,
+}
+
+/// A network.
+pub(crate) struct NetworkRow {
+    pub(crate) record: Network,
+    pub(crate) written: WrittenNetwork,
+}
+
+/// A place; small, because there are half a million of them, and a lookup touches one.
+pub(crate) struct PlaceRow {
+    latitude: i32,
+    longitude: i32,
+    pub(crate) city: TextAt,
+    pub(crate) postal_code: TextAt,
+    pub(crate) area: u32,
+    /// One more than the index, or 0.
+    pub(crate) zone: u16,
+}
+
+/// What one address has: one more than the indexes, or 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
+    pub(crate) place: u32,
+    pub(crate) network: u32,
+}
+
+/// Texts as JSON strings with their quotes, one behind the other.
+#[derive(Default)]
+pub(crate) struct Texts(String);
+
+/// Where a text begins and how long it is, quotes included; a length of 0 stands for no text.
+#[derive(Clone, Copy, Default)]
+#[repr(Rust, packed(2))]
+pub(crate) struct TextAt {
+    begin: u32,
+    length: u16,
+}
+
+/// Stands for a coordinate that is not known.
+pub(crate) const NO_POSITION: i32 = i32::MIN;
+
+impl Spot {
+    pub(crate) const NOWHERE: Self = Self { place: 0, network: 0 };
+}
+
+impl PlaceRow {
+    pub(crate) fn position(&self) -> Option<(Degrees, Degrees)> {
+        (self.latitude != NO_POSITION)
+            .then(|| (Degrees::from_millionths(self.latitude), Degrees::from_millionths(self.longitude)))
+    }
+}
+
+impl Texts {
+    pub(crate) fn get(&self, at: TextAt) -> Option<&str> {
+        let TextAt { begin, length } = at;
+        (length > 0).then(|| &self.0[begin as usize..begin as usize + usize::from(length)])
+    }
+
+    /// Adds a text, unless it is the same as the one before it.
+    fn add(&mut self, text: &str, before: &mut TextAt) -> Option<TextAt> {
+        let quoted = quoted(text);
+        if self.get(*before) != Some(&quoted) {
+            let begin = u32::try_from(self.0.len()).ok()?;
+            *before = TextAt { begin, length: u16::try_from(quoted.len()).ok()? };
+            self.0.push_str(&quoted);
+        }
+        Some(*before)
+    }
+}
+
+pub(crate) fn about(file: &File<'_>) -> Result<About, Error> {
+    from_json(file, Column::About)
+}
+
+pub(crate) fn origins(file: &File<'_>) -> Result<Vec<Origin>, Error> {
+    from_json(file, Column::Origins)
+}
+
+pub(crate) fn zones(file: &File<'_>) -> Result<Vec<Zone>, Error> {
+    let column = file.column(Column::Zones)?;
+    let mut cursor = Cursor::new(Column::Zones.name(), &column);
+    let mut zones = Vec::new();
+    while !cursor.is_at_end() {
+        let name = cursor.text()?.unwrap_or_default();
+        zones.push(Zone::named(name).map_err(|_| cursor.wrong("a time zone is unknown to this program"))?);
+    }
+    if zones.len() >= usize::from(u16::MAX) {
+        return Err(cursor.wrong("there are more time zones than on Earth"));
+    }
+    Ok(zones)
+}
+
+pub(crate) fn areas(file: &File<'_>) -> Result<Vec<Area>, Error> {
+    let countries = countries(file)?;
+    let column = file.column(Column::Areas)?;
+    let mut cursor = Cursor::new(Column::Areas.name(), &column);
+    let mut areas = Vec::new();
+    while !cursor.is_at_end() {
+        let country = cursor.index(countries.len() + 1)? as usize;
+        let country = country.checked_sub(1).map(|country| countries[country].clone());
+        let region = cursor.text()?.map(str::to_owned);
+        let region_code = cursor.text()?.map(str::to_owned);
+        let record = Place { region, region_code, ..country.unwrap_or_default() };
+        areas.push(Area { written: WrittenArea::of(&record), record });
+    }
+    Ok(areas)
+}
+
+/// Places of which only the country is known.
+fn countries(file: &File<'_>) -> Result<Vec<Place>, Error> {
+    let column = file.column(Column::Countries)?;
+    let mut cursor = Cursor::new(Column::Countries.name(), &column);
+    let mut countries = Vec::new();
+    while !cursor.is_at_end() {
+        let mut text = || cursor.text().map(|text| text.map(str::to_owned));
+        let [country, country_name, continent, currency] = [text()?, text()?, text()?, text()?];
+        let is_eu = cursor.index(3)?;
+        let is_eu = yes_no_unknown(is_eu);
+        countries.push(Place { country, country_name, continent, currency, is_eu, ..Place::default() });
+    }
+    Ok(countries)
+}
+
+pub(crate) fn places(
+    file: &File<'_>,
+    areas: usize,
+    zones: usize,
+    texts: &mut Texts,
+) -> Result<Vec<PlaceRow>, Error> {
+    let latitudes = positions(file, Column::PlaceLatitudes, 90_000_000)?;
+    let longitudes = positions(file, Column::PlaceLongitudes, 180_000_000)?;
+    let columns = [Column::PlaceAreas, Column::PlaceCities, Column::PlaceZones, Column::PlacePostalCodes];
+    let [in_areas, cities, in_zones, postal_codes] = columns.map(|column| file.column(column));
+    let (in_areas, cities, in_zones, postal_codes) = (in_areas?, cities?, in_zones?, postal_codes?);
+    let mut in_areas = Cursor::new(Column::PlaceAreas.name(), &in_areas);
+    let mut cities = Cursor::new(Column::PlaceCities.name(), &cities);
+    let mut in_zones = Cursor::new(Column::PlaceZones.name(), &in_zones);
+    let mut postal_codes = Cursor::new(Column::PlacePostalCodes.name(), &postal_codes);
+    if latitudes.len() != longitudes.len() {
+        return Err(in_areas.wrong("there are more latitudes than longitudes, or fewer"));
+    }
+    let (mut area, mut city_before, mut postal_code_before) = (0, TextAt::default(), TextAt::default());
+    let mut rows = Vec::with_capacity(latitudes.len());
+    for (latitude, longitude) in latitudes.into_iter().zip(longitudes) {
+        if (latitude == NO_POSITION) != (longitude == NO_POSITION) {
+            return Err(in_areas.wrong("a place has a latitude and no longitude, or the other way round"));
+        }
+        area = rising(&mut in_areas, area, areas)?;
+        rows.push(PlaceRow {
+            latitude,
+            longitude,
+            city: text_at(&mut cities, texts, &mut city_before)?,
+            postal_code: text_at(&mut postal_codes, texts, &mut postal_code_before)?,
+            area,
+            // There are fewer zones than fit.
+            zone: u16::try_from(in_zones.index(zones + 1)?).unwrap_or_default(),
+        });
+    }
+    [in_areas, cities, in_zones, postal_codes].iter().try_for_each(Cursor::end)?;
+    texts.0.shrink_to_fit();
+    Ok(rows)
+}
+
+pub(crate) fn networks(file: &File<'_>) -> Result<Vec<NetworkRow>, Error> {
+    let column = file.column(Column::Networks)?;
+    let mut cursor = Cursor::new(Column::Networks.name(), &column);
+    let mut networks = Vec::new();
+    while !cursor.is_at_end() {
+        let asn = cursor.number()?.checked_sub(1);
+        let asn = asn.map(u32::try_from).transpose().map_err(|_| cursor.wrong("a number is too large"))?;
+        let org = cursor.text()?.map(str::to_owned);
+        let flags = cursor.index(9)?;
+        let (proxy, hosting) = (yes_no_unknown(flags % 3), yes_no_unknown(flags / 3));
+        let record = Network { asn, org, proxy, hosting };
+        networks.push(NetworkRow { written: WrittenNetwork::of(&record), record });
+    }
+    networks.shrink_to_fit();
+    Ok(networks)
+}
+
+pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Vec<Spot>, Error> {
+    let (in_places, in_networks) = (file.column(Column::SpotPlaces)?, file.column(Column::SpotNetworks)?);
+    let mut spots = Vec::with_capacity(in_networks.len() / 3);
+    let mut in_places = Cursor::new(Column::SpotPlaces.name(), &in_places);
+    let mut in_networks = Cursor::new(Column::SpotNetworks.name(), &in_networks);
+    let mut place = 0;
+    while !in_networks.is_at_end() {
+        place = rising(&mut in_places, place, places + 1)?;
+        let network = in_networks.three_bytes()?;
+        spots.push(Spot { place, network: in_networks.below(network.into(), networks + 1)? });
+    }
+    in_places.end()?;
+    Ok(spots)
+}
+
+/// The origins of places or of networks, one for each.
+pub(crate) fn origin_indexes(file: &File<'_>, column: Column, origins: usize) -> Result<Vec<u32>, Error> {
+    let bytes = file.column(column)?;
+    let mut cursor = Cursor::new(column.name(), &bytes);
+    let mut indexes = Vec::new();
+    while !cursor.is_at_end() {
+        indexes.push(cursor.index(origins)?);
+    }
+    Ok(indexes)
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(file: &File<'_>, column: Column) -> Result<T, Error> {
+    let bytes = file.column(column)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|_| Error::Column { column: column.name(), what: "it is not the JSON that is expected" })
+}
+
+/// The next of indexes that never fall, written as differences.
+fn rising(cursor: &mut Cursor<'_>, before: u32, limit: usize) -> Result<u32, Error> {
+    let more = cursor.number()?;
+    cursor.below(more.saturating_add(before.into()), limit)
+}
+
+fn positions(file: &File<'_>, column: Column, limit: i32) -> Result<Vec<i32>, Error> {
+    let positions = from_planes(column.name(), &file.column(column)?)?;
+    if positions.iter().all(|at| *at == NO_POSITION || (-limit..=limit).contains(at)) {
+        Ok(positions)
+    } else {
+        Err(Error::Column { column: column.name(), what: "a place is not on Earth" })
+    }
+}
+
+fn text_at(cursor: &mut Cursor<'_>, texts: &mut Texts, before: &mut TextAt) -> Result<TextAt, Error> {
+    match cursor.text()? {
+        Some(text) => texts.add(text, before).ok_or_else(|| cursor.wrong("a text is too long")),
+        None => Ok(TextAt::default()),
+    }
+}
+
+fn yes_no_unknown(value: u32) -> Option<bool> {
+    match value {
+        1 => Some(false),
+        2 => Some(true),
+        _ => None,
+    }
+}

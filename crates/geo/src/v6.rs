@@ -1,0 +1,188 @@
+//! The table of IPv6: a tree of sorted keys, sixteen to a block, so that a search touches few lines of cache.
+//!
+//! A key is the upper half of an address, because nearly all ranges begin there; the few networks within which ranges
+//! are finer than a /64 have a list of their own.
+
+/// A value is a spot, or, with this bit, a list of finer ranges.
+const FINE: u32 = 1 << 31;
+const BLOCK: usize = 16;
+
+/// From an IPv6 address to its spot.
+pub(crate) struct V6 {
+    /// The lowest layer holds all keys, each other one the first key of every block below. The uppermost is one block.
+    layers: Vec<Layer>,
+    values: Vec<u32>,
+    /// Where each list of finer ranges begins in `finer`, and where the last one ends.
+    lists: Vec<u32>,
+    /// Lower halves of first addresses, ascending within a list and beginning with 0, and their spots.
+    finer: Vec<(u64, u32)>,
+}
+
+struct Layer {
+    /// Filled up to whole blocks with copies of the last key.
+    keys: Vec<u64>,
+    last: usize,
+}
+
+impl V6 {
+    /// `ranges` are the first addresses in ascending order, beginning with 0, each with the spot up to the next.
+    pub(crate) fn new(ranges: &[(u128, u32)]) -> Self {
+        let mut table = Self {
+            layers: Vec::new(),
+            values: Vec::with_capacity(ranges.len()),
+            lists: vec![0],
+            finer: Vec::new(),
+        };
+        let mut keys = Vec::with_capacity(ranges.len() + BLOCK);
+        let mut rest = ranges;
+        let mut carried = 0;
+        while let Some((first, _)) = rest.first() {
+            let key = upper(*first);
+            let length = rest.iter().take_while(|(first, _)| upper(*first) == key).count();
+            let (inside, after) = rest.split_at(length);
+            rest = after;
+            keys.push(key);
+            match *inside {
+                [(first, spot)] if lower(first) == 0 => {
+                    table.values.push(spot);
+                    carried = spot;
+                }
+                _ => {
+                    table.values.push(FINE | count(table.lists.len() - 1));
+                    if lower(inside[0].0) != 0 {
+                        table.finer.push((0, carried));
+                    }
+                    table.finer.extend(inside.iter().map(|(first, spot)| (lower(*first), *spot)));
+                    table.lists.push(count(table.finer.len()));
+                    carried = inside[length - 1].1;
+                    // What begins within this network goes on after it.
+                    let next = key.checked_add(1);
+                    if let Some(next) =
+                        next.filter(|next| rest.first().is_none_or(|(first, _)| upper(*first) != *next))
+                    {
+                        keys.push(next);
+                        table.values.push(carried);
+                    }
+                }
+            }
+        }
+        table.values.shrink_to_fit();
+        table.layers = layers(keys);
+        table
+    }
+
+    /// The spot of an address.
+    pub(crate) fn find(&self, address: u128) -> u32 {
+        let key = upper(address);
+        let place = self.layers.iter().rev().fold(0, |block, layer| {
+            let begin = block * BLOCK;
+            // The first key of the uppermost block is 0, so one is always at or below the address.
+            let reached = layer.keys[begin..begin + BLOCK].iter().filter(|first| **first <= key).count();
+            (begin + reached - 1).min(layer.last)
+        });
+        let value = self.values[place];
+        if value & FINE == 0 { value } else { self.find_finer((value ^ FINE) as usize, lower(address)) }
+    }
+
+    #[cold]
+    fn find_finer(&self, list: usize, low: u64) -> u32 {
+        let finer = &self.finer[self.lists[list] as usize..self.lists[list + 1] as usize];
+        finer[finer.partition_point(|(first, _)| *first <= low) - 1].1
+    }
+}
+
+fn layers(keys: Vec<u64>) -> Vec<Layer> {
+    let mut layers = vec![Layer::new(keys)];
+    while let Some(below) = layers.last().filter(|below| below.keys.len() > BLOCK) {
+        let firsts = below.keys.chunks_exact(BLOCK).map(|block| block[0]).collect();
+        layers.push(Layer::new(firsts));
+    }
+    layers
+}
+
+impl Layer {
+    fn new(mut keys: Vec<u64>) -> Self {
+        let last = keys.len().saturating_sub(1);
+        keys.resize((last + 1).next_multiple_of(BLOCK), keys.last().copied().unwrap_or_default());
+        keys.shrink_to_fit();
+        Self { keys, last }
+    }
+}
+
+fn upper(address: u128) -> u64 {
+    (address >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn lower(address: u128) -> u64 {
+    address as u64
+}
+
+/// There are never more than 2³¹ of anything here: ranges are counted when they are read.
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    #[track_caller]
+    fn check(ranges: &BTreeMap<u128, u32>) {
+        let sorted: Vec<(u128, u32)> = ranges.iter().map(|(first, spot)| (*first, *spot)).collect();
+        let table = V6::new(&sorted);
+        for first in ranges.keys() {
+            for address in [
+                first.saturating_sub(1),
+                *first,
+                first.saturating_add(1),
+                first | u128::from(u64::MAX),
+                first.saturating_add(1 << 64),
+            ] {
+                let (_, expected) = ranges.range(..=address).next_back().unwrap();
+                assert_eq!(table.find(address), *expected, "{address:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_range_covers_everything() {
+        check(&BTreeMap::from([(0, 7)]));
+    }
+
+    #[test]
+    fn layers_of_any_height_are_searched() {
+        for height in [15, 16, 17, 255, 256, 257, 5000] {
+            check(&(0..height).map(|key| (u128::from(key) << 64, key)).collect());
+        }
+    }
+
+    #[test]
+    fn ranges_finer_than_a_network_are_found() {
+        check(&BTreeMap::from([
+            (0, 0),
+            ((5 << 64) + 1, 1),
+            ((5 << 64) + 9, 2),
+            (6 << 64, 3),
+            ((9 << 64) + 4, 4),
+        ]));
+        check(&BTreeMap::from([(0, 0), (u128::MAX - 3, 1), (u128::MAX, 2)]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_ranges_are_found(
+            firsts in prop::collection::btree_map(
+                prop_oneof![any::<u128>(), (0u128..64).prop_map(|n| n << 60), (0u128..40, 0u128..3).prop_map(|(n, m)| (n << 64) + m)],
+                0u32..5,
+                0..400,
+            ),
+        ) {
+            let mut ranges = firsts;
+            ranges.insert(0, 9);
+            check(&ranges);
+        }
+    }
+}

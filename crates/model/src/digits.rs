@@ -1,0 +1,31 @@
+//! Decimal digits into bytes, for the hot path.
+
+/// Appends a number in decimal.
+pub(crate) fn write(json: &mut Vec<u8>, number: u32) {
+    if number >= 10 {
+        write(json, number / 10);
+    }
+    json.push(digit(number % 10));
+}
+
+/// The character of a digit below ten.
+#[expect(clippy::cast_possible_truncation, reason = "a digit is below ten")]
+pub(crate) fn digit(number: u32) -> u8 {
+    b'0' + number as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_whole() {
+        #[track_caller]
+        fn check(number: u32) {
+            let mut json = Vec::new();
+            write(&mut json, number);
+            assert_eq!(String::from_utf8(json).unwrap(), number.to_string());
+        }
+        [0, 9, 10, 255, 1_000, 86_400, u32::MAX].into_iter().for_each(check);
+    }
+}
