@@ -2,6 +2,11 @@
 //!
 //! Vendors' shapes end here: what comes out are final records, which `geo` answers from.
 
+mod download;
 mod facts;
 
+pub use download::{
+    Checksum, Credentials, DbIpEdition, Download, DownloadError, Downloader, Outcome, Patience, Progress,
+    SourceUrl, dbip_urls, maxmind_download, unpack_mmdb,
+};
 pub use facts::{Facts, Range, Table};
