@@ -4,9 +4,11 @@
 
 mod download;
 mod facts;
+mod flags;
 
 pub use download::{
     Checksum, Credentials, DbIpEdition, Download, DownloadError, Downloader, Outcome, Patience, Progress,
     SourceUrl, dbip_urls, maxmind_download, unpack_mmdb,
 };
 pub use facts::{Facts, Range, Table};
+pub use flags::{BadLine, BadLines, Fault, Flags, Reason, Ruling, Verdict};
