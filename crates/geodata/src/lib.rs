@@ -2,9 +2,11 @@
 //!
 //! Vendors' shapes end here: what comes out are final records, which `geo` answers from.
 
+mod clean;
 mod download;
 mod facts;
 mod flags;
+pub mod sources;
 
 pub use download::{
     Checksum, Credentials, DbIpEdition, Download, DownloadError, Downloader, Outcome, Patience, Progress,
