@@ -5,6 +5,7 @@
 mod clean;
 mod download;
 mod facts;
+mod fill;
 mod flags;
 pub mod sources;
 

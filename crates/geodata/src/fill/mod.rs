@@ -1,0 +1,3 @@
+//! What sources leave out, from tables of our own: facts of countries, codes of regions, time zones.
+
+pub mod countries;
