@@ -49,9 +49,11 @@ pub struct Source {
 pub struct Coverage {
     /// The field of an answer.
     pub field: String,
-    /// Share of the public IPv4 addresses, 0 to 1.
+    /// The field that must be known for an address to count; without one, every public address counts.
+    pub within: Option<String>,
+    /// Share of the IPv4 addresses that count, 0 to 1.
     pub v4: f64,
-    /// Share of the IPv6 networks (/48) that have any record, 0 to 1.
+    /// Share of the IPv6 networks (/48) that count and are announced, 0 to 1.
     pub v6: f64,
 }
 

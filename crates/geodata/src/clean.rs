@@ -16,7 +16,7 @@ const NO_COUNTRY: [&[u8; 2]; 7] = [b"ZZ", b"XX", b"EU", b"AP", b"A1", b"A2", b"O
 
 /// A text without control characters and superfluous whitespace, in NFC; `None` if it says nothing.
 #[must_use]
-pub fn text(raw: &str) -> Option<Box<str>> {
+pub(crate) fn text(raw: &str) -> Option<Box<str>> {
     let tidy = is_tidy(raw);
     let cleaned;
     let text = if tidy {

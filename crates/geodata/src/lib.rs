@@ -2,6 +2,7 @@
 //!
 //! Vendors' shapes end here: what comes out are final records, which `geo` answers from.
 
+mod build;
 mod clean;
 mod download;
 mod facts;
@@ -9,6 +10,7 @@ mod fill;
 mod flags;
 pub mod sources;
 
+pub use build::{BuildError, Recipe, Step, build};
 pub use download::{
     Checksum, Credentials, DbIpEdition, Download, DownloadError, Downloader, Outcome, Patience, Progress,
     SourceUrl, dbip_urls, maxmind_download, unpack_mmdb,

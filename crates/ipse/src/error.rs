@@ -18,6 +18,15 @@ pub enum Error {
     /// Something that was asked for and cannot be, in words.
     #[error("{0}")]
     Refused(String),
+    /// A file that is no snapshot, or a damaged one.
+    #[error("{file} cannot be used as geo data: {source}")]
+    Snapshot {
+        /// Which file.
+        file: String,
+        /// What is wrong with it.
+        #[source]
+        source: ipse_geo::Error,
+    },
     /// The system.
     #[error("{what}: {source}")]
     System {
@@ -27,4 +36,10 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+impl Error {
+    pub(crate) fn snapshot(path: &std::path::Path, source: ipse_geo::Error) -> Self {
+        Self::Snapshot { file: path.display().to_string(), source }
+    }
 }

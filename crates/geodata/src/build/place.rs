@@ -1,6 +1,6 @@
 //! A place out of what the sources of a chain say, and what our own tables add.
 
-use super::Label;
+use super::{Label, Rules};
 use crate::facts::Facts;
 use crate::fill::regions::Rule;
 use crate::fill::{countries, regions, zones::Zones};
@@ -9,31 +9,30 @@ use std::collections::HashMap;
 
 /// A place with the story of its fields.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct Told<'a> {
     pub(super) place: Place,
     /// For each field that is known, what gave it.
-    pub(super) origins: Vec<(&'static str, String)>,
+    pub(super) origins: Rules,
     /// Contradictions: the field, whom we believed, who said otherwise.
-    pub(super) conflicts: Vec<(&'static str, Label, Label)>,
+    pub(super) conflicts: Vec<(&'static str, Label<'a>, Label<'a>)>,
 }
 
 /// Merges places. It keeps what is dear to find again.
 pub(super) struct Places {
     zones: Zones,
-    /// Codes by country and region, where the city has no say in it.
     known_zones: HashMap<&'static str, Option<Zone>>,
 }
 
 /// What has been believed so far, and whom.
 #[derive(Default)]
 struct Merged<'a> {
-    country: Option<([u8; 2], Label)>,
-    region: Option<(&'a str, Label)>,
-    region_code: Option<(&'a str, Label)>,
-    city: Option<(&'a str, Label)>,
-    position: Option<((Degrees, Degrees), Label)>,
-    zone: Option<(&'a str, Label)>,
-    postal_code: Option<(&'a str, Label)>,
+    country: Option<([u8; 2], Label<'a>)>,
+    region: Option<(&'a str, Label<'a>)>,
+    region_code: Option<(&'a str, Label<'a>)>,
+    city: Option<(&'a str, Label<'a>)>,
+    position: Option<((Degrees, Degrees), Label<'a>)>,
+    zone: Option<(&'a str, Label<'a>)>,
+    postal_code: Option<(&'a str, Label<'a>)>,
 }
 
 impl Places {
@@ -42,7 +41,7 @@ impl Places {
     }
 
     /// The place that a chain of sources tells of, the first one believed first.
-    pub(super) fn tell(&mut self, chain: &[(Label, &Facts)]) -> Told {
+    pub(super) fn tell<'a>(&mut self, chain: &[(Label<'a>, &'a Facts)]) -> Told<'a> {
         let mut merged = Merged::default();
         let mut told = Told::default();
         for (label, facts) in chain {
@@ -52,7 +51,7 @@ impl Places {
         told
     }
 
-    fn fill(&mut self, merged: &Merged<'_>, told: &mut Told) {
+    fn fill(&mut self, merged: &Merged<'_>, told: &mut Told<'_>) {
         let Told { place, origins, .. } = told;
         if let Some((code, label)) = merged.country {
             place.country = str::from_utf8(&code).ok().map(str::to_owned);
@@ -87,12 +86,7 @@ impl Places {
         self.fill_zone(merged, place, origins);
     }
 
-    fn fill_zone(
-        &mut self,
-        merged: &Merged<'_>,
-        place: &mut Place,
-        origins: &mut Vec<(&'static str, String)>,
-    ) {
+    fn fill_zone(&mut self, merged: &Merged<'_>, place: &mut Place, origins: &mut Rules) {
         if let Some((name, label)) = merged.zone
             && let Ok(zone) = Zone::named(name)
         {
@@ -110,9 +104,8 @@ impl Places {
                 "the country's only zone",
             ),
         };
-        let zone = found.and_then(|name| {
-            self.known_zones.entry(name).or_insert_with(|| Zone::named(name).ok()).clone()
-        });
+        let zone = found
+            .and_then(|name| self.known_zones.entry(name).or_insert_with(|| Zone::named(name).ok()).clone());
         if zone.is_some() {
             place.zone = zone;
             origins.push(("timezone", why.to_owned()));
@@ -120,7 +113,7 @@ impl Places {
     }
 }
 
-fn fill_region(merged: &Merged<'_>, place: &mut Place, origins: &mut Vec<(&'static str, String)>) {
+fn fill_region(merged: &Merged<'_>, place: &mut Place, origins: &mut Rules) {
     if let Some((region, label)) = merged.region {
         place.region = Some(region.to_owned());
         origins.push(("region", label.text()));
@@ -156,8 +149,13 @@ fn rule_text(rule: Rule) -> &'static str {
 impl<'a> Merged<'a> {
     /// Takes from a source what is not known yet, from the coarse to the fine. A source that contradicts what is
     /// believed already has nothing more to say: its city would be in another country.
-    fn add(&mut self, label: Label, facts: &'a Facts, conflicts: &mut Vec<(&'static str, Label, Label)>) {
-        let mut agrees = |field, believed: Option<Label>, same: bool| match believed {
+    fn add(
+        &mut self,
+        label: Label<'a>,
+        facts: &'a Facts,
+        conflicts: &mut Vec<(&'static str, Label<'a>, Label<'a>)>,
+    ) {
+        let mut agrees = |field, believed: Option<Label<'a>>, same: bool| match believed {
             Some(believed) if !same => {
                 conflicts.push((field, believed, label));
                 false
@@ -192,7 +190,7 @@ impl<'a> Merged<'a> {
     }
 }
 
-fn take<T>(known: &mut Option<(T, Label)>, said: Option<T>, label: Label) {
+fn take<'a, T>(known: &mut Option<(T, Label<'a>)>, said: Option<T>, label: Label<'a>) {
     if known.is_none() {
         *known = said.map(|said| (said, label));
     }

@@ -45,10 +45,8 @@ pub(super) fn sweep<T: Number, E>(
 ) -> Result<(), E> {
     let mut rests: Vec<&[Range<T>]> = sources.to_vec();
     let mut said = vec![0; sources.len()];
-    let mut first = match rests.iter().filter_map(|rest| rest.first()).map(|range| range.first).min() {
-        Some(first) => first,
-        None => return Ok(()),
-    };
+    let firsts = rests.iter().filter_map(|rest| rest.first()).map(|range| range.first);
+    let Some(mut first) = firsts.min() else { return Ok(()) };
     loop {
         let mut last = T::LAST;
         for (rest, said) in rests.iter().zip(&mut said) {

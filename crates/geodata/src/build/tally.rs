@@ -1,9 +1,9 @@
 //! How much of the internet is known: shares of the public address space, for the report.
 
-use super::Label;
+use super::{Label, Rules};
 use ipse_geo::{Conflict, Coverage, Fill};
 use ipse_model::{Address, Network, Place};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 /// How many addresses something is about: IPv4 addresses, and IPv6 networks of /48.
@@ -49,101 +49,129 @@ pub(super) fn v6(first: u128, last: u128) -> Weight {
 /// How many IPv4 addresses are public.
 fn public_v4() -> f64 {
     // One address of each /24 stands for all of it.
-    let public = (0..1u32 << 24).filter(|block| Address::new(IpAddr::V4((block << 8).into())).is_global()).count();
+    let public =
+        (0..1u32 << 24).filter(|block| Address::new(IpAddr::V4((block << 8).into())).is_global()).count();
     float(public as u64 * 256)
+}
+
+/// Which fields of a record are known, a bit for each of `FIELDS` that names it without another field.
+pub(super) type Known = u16;
+
+/// The fields of an answer that coverage is told of.
+const FIELDS: [&str; 11] = [
+    "country",
+    "region",
+    "region_code",
+    "city",
+    "latitude",
+    "timezone",
+    "postal_code",
+    "asn",
+    "org",
+    "proxy",
+    "hosting",
+];
+
+/// Fields of which it matters how often they are known where another one is.
+const WITHIN: [(&str, &str); 3] = [("region_code", "region"), ("timezone", "country"), ("asn", "country")];
+
+/// The known fields of a place.
+pub(super) fn known_place(place: &Place) -> Known {
+    bits([
+        ("country", place.country.is_some()),
+        ("region", place.region.is_some()),
+        ("region_code", place.region_code.is_some()),
+        ("city", place.city.is_some()),
+        ("latitude", place.position.is_some()),
+        ("timezone", place.zone.is_some()),
+        ("postal_code", place.postal_code.is_some()),
+    ])
+}
+
+/// The known fields of a network. Of flags those count that are set.
+pub(super) fn known_network(network: &Network) -> Known {
+    bits([
+        ("asn", network.asn.is_some()),
+        ("org", network.org.is_some()),
+        ("proxy", network.proxy == Some(true)),
+        ("hosting", network.hosting == Some(true)),
+    ])
+}
+
+fn bits<const N: usize>(fields: [(&str, bool); N]) -> Known {
+    fields.into_iter().filter(|(_, is_known)| *is_known).fold(0, |known, (field, _)| known | bit(field))
+}
+
+fn bit(field: &str) -> Known {
+    FIELDS.iter().position(|name| *name == field).map_or(0, |place| 1 << place)
 }
 
 /// Sums over everything that was merged.
 #[derive(Default)]
-pub(super) struct Tally {
-    known: BTreeMap<&'static str, Weight>,
+pub(super) struct Tally<'a> {
+    known: HashMap<Known, Weight>,
     fills: BTreeMap<(&'static str, String), (u64, Weight)>,
-    conflicts: BTreeMap<(&'static str, Label, Label), Weight>,
-    any: Weight,
+    conflicts: BTreeMap<(&'static str, Label<'a>, Label<'a>), Weight>,
 }
 
-/// The fields of an answer that coverage is told of, and the field within which it counts.
-const FIELDS: [(&str, Option<&str>); 14] = [
-    ("country", None),
-    ("region", None),
-    ("region_code", None),
-    ("region_code", Some("region")),
-    ("city", None),
-    ("latitude", None),
-    ("timezone", None),
-    ("timezone", Some("country")),
-    ("postal_code", None),
-    ("asn", None),
-    ("asn", Some("country")),
-    ("org", None),
-    ("proxy", None),
-    ("hosting", None),
-];
-
-impl Tally {
-    /// Counts a pair of a place and a network that some addresses have.
-    pub(super) fn pair(&mut self, place: Option<&Place>, network: Option<&Network>, weight: Weight) {
-        self.any += weight;
-        let mut known = |field, is_known: bool| {
-            if is_known {
-                *self.known.entry(field).or_default() += weight;
-            }
-        };
-        if let Some(place) = place {
-            known("country", place.country.is_some());
-            known("region", place.region.is_some());
-            known("region_code", place.region_code.is_some());
-            known("city", place.city.is_some());
-            known("latitude", place.position.is_some());
-            known("timezone", place.zone.is_some());
-            known("postal_code", place.postal_code.is_some());
-        }
-        if let Some(network) = network {
-            known("asn", network.asn.is_some());
-            known("org", network.org.is_some());
-            known("proxy", network.proxy == Some(true));
-            known("hosting", network.hosting == Some(true));
-        }
-        // What a field counts within is known wherever the field is, but for these.
-        let has_country = place.is_some_and(|place| place.country.is_some());
-        known("asn within country", has_country && network.is_some_and(|network| network.asn.is_some()));
-        known("timezone within country", has_country && place.is_some_and(|place| place.zone.is_some()));
-        known(
-            "region_code within region",
-            place.is_some_and(|place| place.region.is_some() && place.region_code.is_some()),
-        );
+impl<'a> Tally<'a> {
+    /// Counts addresses of which these fields are known.
+    pub(super) fn known(&mut self, known: Known, weight: Weight) {
+        *self.known.entry(known).or_default() += weight;
     }
 
-    /// Counts what gave a field of one record.
-    pub(super) fn origin(&mut self, field: &'static str, by: &str, weight: Weight) {
-        let (records, sum) = self.fills.entry((field, by.to_owned())).or_default();
-        *records += 1;
-        *sum += weight;
+    /// Counts what gave the fields of records.
+    pub(super) fn rules(&mut self, rules: &Rules, records: u64, weight: Weight) {
+        for (field, by) in rules {
+            let (sum_records, sum) = self.fills.entry((field, by.clone())).or_default();
+            *sum_records += records;
+            *sum += weight;
+        }
     }
 
     /// Counts a contradiction.
-    pub(super) fn conflict(&mut self, field: &'static str, believed: Label, other: Label, weight: Weight) {
+    pub(super) fn conflict(
+        &mut self,
+        field: &'static str,
+        believed: Label<'a>,
+        other: Label<'a>,
+        weight: Weight,
+    ) {
         *self.conflicts.entry((field, believed, other)).or_default() += weight;
     }
 
     pub(super) fn report(self) -> (Vec<Coverage>, Vec<Fill>, Vec<Conflict>) {
         let public = public_v4();
-        let weight = |field: &str| self.known.get(field).copied().unwrap_or_default();
         let share = |part: f64, whole: f64| if whole > 0.0 { rounded(part / whole) } else { 0.0 };
+        let weight = |wanted: Known| {
+            let mut sum = Weight::default();
+            // In a fixed order, because sums of floating point depend on it.
+            let known: BTreeMap<_, _> =
+                self.known.iter().filter(|(known, _)| *known & wanted == wanted).collect();
+            known.into_values().for_each(|weight| sum += *weight);
+            sum
+        };
+        // Most of IPv6 is given out to nobody, and some sources have a place for it all the same.
+        let announced = weight(bit("asn")).v6;
+        let weight = |wanted: Known| {
+            let v6 = if announced > 0.0 { weight(wanted | bit("asn")).v6 } else { weight(wanted).v6 };
+            Weight { v4: weight(wanted).v4, v6 }
+        };
+        let everything = Weight { v4: public, v6: weight(0).v6 };
+        let covered = |field: &str, within: Option<&str>| {
+            let whole = within.map_or(everything, |within| weight(bit(within)));
+            let part = weight(bit(field) | within.map_or(0, bit));
+            Coverage {
+                field: field.to_owned(),
+                within: within.map(str::to_owned),
+                v4: share(part.v4, whole.v4),
+                v6: share(part.v6, whole.v6),
+            }
+        };
         let coverage = FIELDS
             .into_iter()
-            .map(|(field, within)| {
-                let (part, whole) = match within {
-                    Some(within) => (weight(&format!("{field} within {within}")), weight(within)),
-                    None => (weight(field), Weight { v4: public, v6: self.any.v6 }),
-                };
-                Coverage {
-                    field: field.to_owned(),
-                    within: within.map(str::to_owned),
-                    v4: share(part.v4, whole.v4),
-                    v6: share(part.v6, whole.v6),
-                }
-            })
+            .map(|field| covered(field, None))
+            .chain(WITHIN.into_iter().map(|(field, within)| covered(field, Some(within))))
             .collect();
         let fills = self
             .fills

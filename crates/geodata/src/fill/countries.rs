@@ -7,7 +7,7 @@
 
 /// A country, or what has a code like one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Country {
+pub(crate) struct Country {
     /// ISO 3166-1 alpha-2, in capitals; and XK, which vendors use for Kosovo.
     pub code: [u8; 2],
     /// The English name.
@@ -23,7 +23,7 @@ pub struct Country {
 
 /// The country of an ISO 3166-1 alpha-2 code in capitals.
 #[must_use]
-pub fn country(code: [u8; 2]) -> Option<&'static Country> {
+pub(crate) fn country(code: [u8; 2]) -> Option<&'static Country> {
     COUNTRIES.binary_search_by(|country| country.code.cmp(&code)).ok().map(|index| &COUNTRIES[index])
 }
 

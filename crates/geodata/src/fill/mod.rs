@@ -1,9 +1,9 @@
 //! What sources leave out, from tables of our own: facts of countries, codes of regions, time zones.
 
-pub mod countries;
+pub(crate) mod countries;
 mod country_zones;
 mod exonyms;
 mod parents;
-pub mod regions;
+pub(crate) mod regions;
 mod towns;
-pub mod zones;
+pub(crate) mod zones;

@@ -15,7 +15,7 @@ use unicode_normalization::char::is_combining_mark;
 
 /// A code, and how it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Match {
+pub(crate) struct Match {
     /// The whole code, such as `US-CA`.
     pub code: &'static str,
     /// The rule that led to it.
@@ -24,7 +24,7 @@ pub struct Match {
 
 /// How a name led to a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
+pub(crate) enum Rule {
     /// The name is written as in the standard.
     Exact,
     /// It differs from the standard's by accents, case or signs only.
@@ -42,7 +42,7 @@ pub enum Rule {
 /// The code of the region that a source calls by this name. `city` decides where a capital shares its name with the
 /// land around it.
 #[must_use]
-pub fn code(country: [u8; 2], region: &str, city: Option<&str>) -> Option<Match> {
+pub(crate) fn code(country: [u8; 2], region: &str, city: Option<&str>) -> Option<Match> {
     let country = str::from_utf8(&country).ok()?;
     let names = NAMES.get(country)?;
     let folded = fold(region);
@@ -72,13 +72,13 @@ pub fn code(country: [u8; 2], region: &str, city: Option<&str>) -> Option<Match>
 
 /// The standard's name of a whole code.
 #[must_use]
-pub fn name(code: &str) -> Option<&'static str> {
+pub(crate) fn name(code: &str) -> Option<&'static str> {
     SUBDIVISION_MAP.get(code).map(|entry| entry.name)
 }
 
 /// Whether a whole code exists in ISO 3166-2.
 #[must_use]
-pub fn known(code: &str) -> bool {
+pub(crate) fn known(code: &str) -> bool {
     SUBDIVISION_MAP.contains_key(code)
 }
 

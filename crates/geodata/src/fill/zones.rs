@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use tzf_rs::EmbeddedFinder;
 
 /// The map of time zones. Making one takes milliseconds and some memory, so it is made once for all lookups.
-pub struct Zones {
+pub(crate) struct Zones {
     map: EmbeddedFinder,
     countries: HashMap<[u8; 2], Country>,
     /// Every zone of the table.
@@ -28,7 +28,7 @@ struct Country {
 impl Zones {
     /// Opens the map that is built into the program.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut countries = HashMap::new();
         let mut names = HashMap::new();
         for (code, zones) in COUNTRY_ZONES {
@@ -48,7 +48,7 @@ impl Zones {
 
     /// The zone of a point in a country; where the country is unknown, of the point alone.
     #[must_use]
-    pub fn find(
+    pub(crate) fn find(
         &self,
         country: Option<[u8; 2]>,
         latitude: Degrees,
@@ -78,7 +78,7 @@ impl Zones {
 
     /// The zone of a country that has one time only; of another, nothing.
     #[must_use]
-    pub fn find_without_coordinates(&self, country: [u8; 2]) -> Option<&'static str> {
+    pub(crate) fn find_without_coordinates(&self, country: [u8; 2]) -> Option<&'static str> {
         self.countries.get(&country)?.only
     }
 

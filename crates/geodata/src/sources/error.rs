@@ -55,6 +55,14 @@ pub enum Fault {
         /// The most that would be unpacked.
         limit: u64,
     },
+    /// A table that says absurdly much for the size of its file.
+    #[error("its lines would take more than {limit} bytes of memory, too many for a file of {bytes} bytes")]
+    Swells {
+        /// The file's size as it lies there.
+        bytes: u64,
+        /// The most memory that its table may take.
+        limit: u64,
+    },
     /// Compressed data that does not unpack.
     #[error("its compressed data is damaged or cut off near byte {offset}: {why}")]
     Compressed {

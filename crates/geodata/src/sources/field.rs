@@ -32,7 +32,8 @@ pub(super) enum Field {
     PostalCode,
     Asn,
     Org,
-    /// One of the ways to hide: a VPN, a proxy, a relay, an exit of Tor.
+    /// One of the ways to hide: a VPN, a proxy, an exit of Tor. A relay, such as Apple's, is none: whoever calls
+    /// through it is a person at home.
     Hides,
     /// "Anonymous" without saying how; `MaxMind` says so of hosting providers too.
     Anonymous,
@@ -90,8 +91,8 @@ pub(super) fn named(name: &str) -> Option<(Field, u8)> {
         | "is_tor_exit_node"
         | "is_residential_proxy"
         | "is_anonymous_proxy" => (Field::Hides, 0),
-        "is_vpn" | "is_proxy" | "is_tor" | "is_relay" | "is_res_proxy" => (Field::Hides, 0),
-        "vpn" | "proxy" | "tor" | "relay" => (Field::Hides, 0),
+        "is_vpn" | "is_proxy" | "is_tor" | "is_res_proxy" => (Field::Hides, 0),
+        "vpn" | "proxy" | "tor" => (Field::Hides, 0),
         "is_anonymous" => (Field::Anonymous, 0),
         "is_hosting_provider" | "is_hosting" | "hosting" => (Field::Hosting, 0),
         "proxy_type" => (Field::ProxyType, 0),

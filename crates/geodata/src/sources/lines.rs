@@ -27,6 +27,16 @@ const TOLD_LINES: usize = 5;
 /// How often progress is told, in lines.
 const PROGRESS_LINES: u64 = 1 << 15;
 
+/// How much memory a table may take for each byte of its file; those of real files, packed well, take up to seven.
+const MEMORY_RATIO: u64 = 12;
+
+/// What a table may take besides, and the most it may take at all.
+const MEMORY_FLOOR: u64 = 64 << 20;
+const MEMORY_LIMIT: u64 = 16 << 30;
+
+/// How often memory is counted, in lines.
+const MEMORY_LINES: u64 = 1 << 12;
+
 /// How many field names an error tells.
 const TOLD_FIELDS: usize = 12;
 
@@ -45,7 +55,7 @@ pub(super) fn read(
         sample.push((lines.number, (length == Length::Fine).then(|| text.clone())));
     }
     let layout = Layout::tell(&sample, file_name, kind)?;
-    let mut rows = Rows::new(&layout, kind);
+    let mut rows = Rows::new(&layout, kind, lines.content.size());
     for (number, line) in sample.iter().skip(usize::from(layout.has_header)) {
         rows.add(*number, line.as_deref())?;
     }
@@ -544,6 +554,8 @@ impl Guess<'_> {
 struct Rows<'a> {
     layout: &'a Layout,
     kind: Kind,
+    /// The file's size as it lies there.
+    bytes: u64,
     columns: Columns,
     interner: Interner,
     v4: Vec<Range<u32>>,
@@ -554,10 +566,11 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(layout: &'a Layout, kind: Kind) -> Self {
+    fn new(layout: &'a Layout, kind: Kind, bytes: u64) -> Self {
         Self {
             layout,
             kind,
+            bytes,
             columns: Columns::default(),
             interner: Interner::default(),
             v4: Vec::new(),
@@ -579,6 +592,16 @@ impl<'a> Rows<'a> {
             if self.bad >= 1000 && self.bad > self.lines / 2 {
                 return self.judge();
             }
+        }
+        if self.lines.is_multiple_of(MEMORY_LINES) { self.weigh() } else { Ok(()) }
+    }
+
+    /// Refuses a file that was packed to swell.
+    fn weigh(&self) -> Result<(), Fault> {
+        let ranges = size_of_val(self.v4.as_slice()) + size_of_val(self.v6.as_slice());
+        let limit = self.bytes.saturating_mul(MEMORY_RATIO).saturating_add(MEMORY_FLOOR).min(MEMORY_LIMIT);
+        if self.interner.bytes() + ranges as u64 > limit {
+            return Err(Fault::Swells { bytes: self.bytes, limit });
         }
         Ok(())
     }
@@ -637,5 +660,78 @@ impl<'a> Rows<'a> {
             bad_lines: self.bad,
             first_bad_lines: self.first_bad,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_split(line: &str, separator: char, expected: Result<&[&str], &str>) {
+        let mut columns = Columns::default();
+        let split = columns.split(line, separator);
+        let found: Vec<&str> = (0..columns.len()).filter_map(|index| columns.get(index)).collect();
+        assert_eq!(split.map(|()| found.as_slice()), expected);
+        assert_eq!(columns.get(columns.len()), None);
+    }
+
+    #[test]
+    fn lines_are_split() {
+        check_split("a,b,,c", ',', Ok(&["a", "b", "", "c"]));
+        check_split("", ',', Ok(&[""]));
+        check_split("a,", ',', Ok(&["a", ""]));
+        check_split("\"a, b\",\"say \"\"c\"\"\",\"\"", ',', Ok(&["a, b", "say \"c\"", ""]));
+        check_split("a\t\"b\t", '\t', Ok(&["a", "\"b", ""]));
+        check_split("a b\"c,d", ',', Ok(&["a b\"c", "d"]));
+        check_split("a,\"b", ',', Err("a quote is opened and not closed"));
+        check_split("\"a\"b,c", ',', Err("something stands between a quote and the next column"));
+    }
+
+    #[track_caller]
+    fn check_network(text: &str, expected: Option<Span>) {
+        assert_eq!(Span::of_network(text).ok(), expected, "{text}");
+    }
+
+    #[test]
+    fn networks_are_ranges() {
+        check_network("1.0.0.0/24", Some(Span::V4(0x0100_0000, 0x0100_00ff)));
+        check_network("1.0.0.7/24", Some(Span::V4(0x0100_0000, 0x0100_00ff)));
+        check_network("0.0.0.0/0", Some(Span::V4(0, u32::MAX)));
+        check_network("1.0.0.1", Some(Span::V4(0x0100_0001, 0x0100_0001)));
+        check_network("1.0.0.1-1.0.0.2", Some(Span::V4(0x0100_0001, 0x0100_0002)));
+        check_network("::/0", Some(Span::V6(0, u128::MAX)));
+        check_network("::ffff:1.0.0.0/120", Some(Span::V4(0x0100_0000, 0x0100_00ff)));
+        check_network("::1/128", Some(Span::V6(1, 1)));
+        for wrong in
+            ["", "/", "1.0.0.0/", "1.0.0.0/33", "::/129", "1.0.0/24", "a", "1.0.0.0/-1", "1.0.0.2-1.0.0.1"]
+        {
+            check_network(wrong, None);
+        }
+    }
+
+    #[test]
+    fn numbers_are_of_the_version_that_holds_them() {
+        assert_eq!(Span::new("16777216", "16777471"), Ok(Span::V4(0x0100_0000, 0x0100_00ff)));
+        assert_eq!(Span::new("0", "4294967296"), Ok(Span::V6(0, 1 << 32)));
+        assert!(Span::new("1", &"9".repeat(40)).is_err());
+        assert!(Span::new("1.0.0.0", "::").is_err());
+    }
+
+    #[test]
+    fn a_table_may_not_swell() {
+        let fields = Vec::new();
+        let place = Place::Ends(0, 1);
+        let schema = Schema::Other;
+        let layout = Layout { separator: ',', has_header: false, place, fields, names: Vec::new(), schema };
+        let mut rows = Rows::new(&layout, Kind::Country, 1000);
+        rows.v6 = vec![Range { first: 0, last: 0, facts: 0 }; 1_500_000];
+        let fault = rows.weigh().unwrap_err();
+        assert_eq!(
+            fault.to_string(),
+            "its lines would take more than 67120864 bytes of memory, too many for a file of 1000 bytes"
+        );
+        rows.bytes = 1 << 20;
+        assert!(rows.weigh().is_ok());
     }
 }

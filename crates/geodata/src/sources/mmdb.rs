@@ -208,10 +208,10 @@ impl<'a> Walker<'a> {
             // A tree has two steps a node. Twice that leaves room for writers that let equal branches share nodes.
             most_steps: 4 * u64::from(tree.nodes) + 1024,
             cost: 0,
-            // Names in many languages that records share make real files cost up to about five a byte.
-            most_cost: 16 * bytes + (1 << 20),
+            // Names in many languages, which records share, make real files cost up to about one a byte.
+            most_cost: 8 * bytes + (1 << 20),
             // Facts repeat what records share; real city files need about twice their own size.
-            most_bytes: 6 * bytes + (16 << 20),
+            most_bytes: 8 * bytes + (16 << 20),
         }
     }
 

@@ -16,6 +16,7 @@ pub use error::{Error, Fault};
 pub use vendor::Schema;
 
 use crate::facts::Table;
+use std::fmt;
 use std::path::Path;
 
 /// What a file is read for.
@@ -29,6 +30,17 @@ pub enum Kind {
     Asn,
     /// Whether it is a proxy's or a hosting provider's.
     Anonymous,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::City => "city",
+            Self::Country => "country",
+            Self::Asn => "asn",
+            Self::Anonymous => "anonymous",
+        })
+    }
 }
 
 impl Kind {
@@ -54,6 +66,8 @@ pub struct Source {
 /// Whose file it is and how it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
+    /// What it was read for.
+    pub kind: Kind,
     /// The file's name, without its folder.
     pub file_name: String,
     /// Its size as it lies there, packed or not.
@@ -146,6 +160,7 @@ fn read_file(
     let name = found.database_type.as_deref().unwrap_or_default();
     let terms = vendor::terms(found.schema, file_name, name);
     let about = About {
+        kind,
         file_name: file_name.to_owned(),
         bytes,
         sha256,

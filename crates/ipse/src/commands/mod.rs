@@ -1,6 +1,7 @@
 //! The command line: what can be typed, and who does it.
 
 mod account;
+mod data;
 mod key;
 mod serve;
 
@@ -40,6 +41,9 @@ enum Command {
     /// Create, list and change API keys
     #[command(subcommand)]
     Key(key::Command),
+    /// Build, look at and update geo data
+    #[command(subcommand)]
+    Data(data::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -81,6 +85,7 @@ fn dispatch(line: Line) -> Result<(), Error> {
         Command::Serve { flags } => serve::serve(read(&flags.0)?),
         Command::Account(command) => account::run(command),
         Command::Key(command) => key::run(command),
+        Command::Data(command) => data::run(&command),
         Command::Config(ConfigCommand::Check { flags }) => {
             read(&flags.0)?;
             say("The configuration is valid.");
