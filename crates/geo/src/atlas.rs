@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::file::File;
 use crate::ranges;
 use crate::rows::{self, Area, NetworkRow, PlaceRow, Spot, Texts};
-use crate::v4::V4;
-use crate::v6::V6;
+use crate::v4::{V4, V4Builder};
+use crate::v6::{V6, V6Builder};
 use ipse_model::{Address, Network, Place, Written, WrittenNetwork, WrittenPlace, Zone, unquoted};
 use std::net::IpAddr;
 
@@ -17,6 +17,7 @@ pub struct Atlas {
     version: String,
     zones: Vec<Zone>,
     areas: Vec<Area>,
+    area_records: Vec<Place>,
     places: Vec<PlaceRow>,
     texts: Texts,
     networks: Vec<NetworkRow>,
@@ -36,33 +37,33 @@ impl Atlas {
     /// The atlas of an installation without data.
     #[must_use]
     pub fn empty() -> Self {
+        let mut nothing = V6Builder::new(1);
+        nothing.push(0, 0);
         Self {
             about: About::default(),
             version: "none".to_owned(),
             zones: Vec::new(),
             areas: Vec::new(),
+            area_records: Vec::new(),
             places: Vec::new(),
             texts: Texts::default(),
             networks: Vec::new(),
             spots: vec![Spot::NOWHERE],
-            v4: V4::new(&[(0, 0)]),
-            v6: V6::new(&[(0, 0)]),
+            v4: V4Builder::new().finish(&[]),
+            v6: nothing.finish(),
         }
     }
 
-    /// An atlas in which everybody is at the same place and on the same network: for examples and for trying things.
+    /// An atlas that knows these addresses alone, in ascending order, all at the same place and on the same network: for
+    /// examples and for trying things.
     #[must_use]
-    pub fn uniform(place: Option<&Place>, network: Option<&Network>) -> Self {
+    pub fn of(addresses: &[IpAddr], place: Option<&Place>, network: Option<&Network>) -> Self {
         let mut draft = Draft::new(About::default());
         let place = place.map(|place| draft.place(place, Origin::new()));
         let network = network.map(|network| draft.network(network.clone(), Origin::new()));
-        for (first, last) in
-            [("0.0.0.0", "255.255.255.255"), ("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")]
-        {
-            if let (Ok(first), Ok(last)) = (first.parse(), last.parse()) {
-                // The only range of its family is in order.
-                let _ = draft.range(first, last, place, network);
-            }
+        for address in addresses {
+            // One that is not in order is not known.
+            let _ = draft.range(*address, *address, place, network);
         }
         // What was just written is read.
         draft.write().ok().and_then(|snapshot| Self::read(&snapshot).ok()).unwrap_or_default()
@@ -73,14 +74,17 @@ impl Atlas {
         let file = File::open(snapshot)?;
         let about = rows::about(&file)?;
         let zones = rows::zones(&file)?;
-        let areas = rows::areas(&file)?;
         let mut texts = Texts::default();
+        let area_records = rows::area_records(&file)?;
+        let areas = rows::areas(&area_records, &mut texts)?;
         let places = rows::places(&file, areas.len(), zones.len(), &mut texts)?;
-        let networks = rows::networks(&file)?;
+        let networks = rows::networks(&file, &mut texts)?;
         let spots = rows::spots(&file, places.len(), networks.len())?;
-        let v4 = V4::new(&ranges::v4(&file, spots.len())?);
-        let v6 = V6::new(&ranges::v6(&file, spots.len())?);
-        Ok(Self { about, version: file.checksum(), zones, areas, places, texts, networks, spots, v4, v6 })
+        let v4 = ranges::v4(&file, spots.len())?;
+        let v6 = ranges::v6(&file, spots.len())?;
+        let version = file.checksum();
+        texts.shrink();
+        Ok(Self { about, version, zones, areas, area_records, places, texts, networks, spots, v4, v6 })
     }
 
     /// What the snapshot says about itself.
@@ -98,11 +102,10 @@ impl Atlas {
     /// What is known about an address. An address that nobody can have on the internet is nowhere.
     #[must_use]
     pub fn find(&self, address: Address) -> Found<'_> {
-        if !address.is_global() {
-            return Found { atlas: self, spot: Spot::NOWHERE };
-        }
         let spot = match address.ip() {
+            // What is not global was taken out of the table.
             IpAddr::V4(ip) => self.v4.find(ip.into()),
+            IpAddr::V6(_) if !address.is_global() => return Found { atlas: self, spot: Spot::NOWHERE },
             IpAddr::V6(ip) => self.v6.find(ip.into()),
         };
         Found { atlas: self, spot: self.spots[spot as usize] }
@@ -135,14 +138,16 @@ impl<'a> Found<'a> {
             position: written.position,
             zone: written.zone.cloned(),
             postal_code: written.postal_code.map(unquoted),
-            ..self.atlas.areas[row.area as usize].record.clone()
+            ..self.atlas.area_records[row.area as usize].clone()
         })
     }
 
     /// The network with all its fields.
     #[must_use]
-    pub fn network(self) -> Option<&'a Network> {
-        self.network_row().map(|row| &row.record)
+    pub fn network(self) -> Option<Network> {
+        let WrittenNetwork { system, proxy, hosting } = self.written_network()?;
+        let (asn, org) = system_parts(system)?;
+        Some(Network { asn, org, proxy, hosting })
     }
 
     /// Whether nothing is known.
@@ -165,18 +170,34 @@ impl<'a> Found<'a> {
         Some(&self.atlas.networks[index])
     }
 
-    fn written_network(self) -> Option<&'a WrittenNetwork> {
-        self.network_row().map(|row| &row.written)
+    fn written_network(self) -> Option<WrittenNetwork<'a>> {
+        let NetworkRow { system, proxy, hosting } = self.network_row()?;
+        let system = self.atlas.texts.get(*system).unwrap_or_default();
+        Some(WrittenNetwork { system, proxy: *proxy, hosting: *hosting })
     }
 
     fn written_place(self, row: &'a PlaceRow) -> WrittenPlace<'a> {
         let Atlas { areas, zones, texts, .. } = self.atlas;
+        let area = &areas[row.area as usize];
         WrittenPlace {
             city: texts.get(row.city),
-            area: &areas[row.area as usize].written,
+            area: texts.get(area.names).unwrap_or_default(),
+            country: texts.get(area.country).unwrap_or_default(),
             position: row.position(),
             zone: usize::from(row.zone).checked_sub(1).map(|zone| &zones[zone]),
             postal_code: texts.get(row.postal_code),
         }
     }
+}
+
+/// The number and the name out of the part of JSON that holds them.
+fn system_parts(system: &[u8]) -> Option<(Option<u32>, Option<String>)> {
+    let json = [b"{", system.strip_prefix(b",")?, b"}"].concat();
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&json).ok()?;
+    let asn = fields.get("asn").and_then(serde_json::Value::as_u64).and_then(|asn| u32::try_from(asn).ok());
+    let org = match fields.remove("org") {
+        Some(serde_json::Value::String(org)) => Some(org),
+        _ => None,
+    };
+    Some((asn, org))
 }

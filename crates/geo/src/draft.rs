@@ -464,7 +464,7 @@ mod tests {
         let atlas = atlas(&[("1.0.0.0", "1.0.0.255", "\"Zürich\" \\")]);
         let found = atlas.find(Address::new("1.0.0.1".parse().unwrap()));
         assert_eq!(found.place().unwrap(), place("\"Zürich\" \\"));
-        assert_eq!(found.network().unwrap(), &network());
+        assert_eq!(found.network().unwrap(), network());
     }
 
     #[test]
@@ -501,6 +501,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn any_ranges_come_back(lengths in prop::collection::vec((0u32..1 << 22, 1u32..1 << 22, 0u8..4), 0..40)) {
             let mut draft = Draft::new(About::default());

@@ -190,7 +190,7 @@ impl<'a> File<'a> {
         let wrong = |what| Error::Column { column: column.name(), what };
         let (packed, length) = self.columns[column as usize];
         // The memory grows with what really comes out, not with what the head promises.
-        let mut unpacked = Vec::with_capacity(usize::try_from(length.min(64 << 20)).unwrap_or_default());
+        let mut unpacked = Vec::with_capacity(self.unpacked_length(column));
         zstd::stream::read::Decoder::with_buffer(packed)
             .and_then(|decoder| decoder.take(length + 1).read_to_end(&mut unpacked))
             .map_err(|_| wrong("it cannot be unpacked"))?;
@@ -198,6 +198,12 @@ impl<'a> File<'a> {
             return Err(wrong("it has another length than the head says"));
         }
         Ok(unpacked)
+    }
+
+    /// How long a column says it is, as a hint and never more than any column is.
+    pub(crate) fn unpacked_length(&self, column: Column) -> usize {
+        let (_, length) = self.columns[column as usize];
+        usize::try_from(length.min(64 << 20)).unwrap_or_default()
     }
 
     /// The checksum, which is also the name of the content.

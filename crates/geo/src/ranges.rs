@@ -3,58 +3,66 @@
 use crate::column::Cursor;
 use crate::error::Error;
 use crate::file::{Column, File};
+use crate::v4::{V4, V4Builder};
+use crate::v6::{V6, V6Builder};
+use ipse_model::Address;
 
-/// The first addresses of IPv4 in ascending order, beginning with 0, each with the spot up to the next.
-pub(crate) fn v4(file: &File<'_>, spots: usize) -> Result<Vec<(u32, u32)>, Error> {
+/// The table of IPv4.
+pub(crate) fn v4(file: &File<'_>, spots: usize) -> Result<V4, Error> {
     let columns = [Column::V4Scales, Column::V4Lengths, Column::V4Spots];
-    let end = 1u128 << 32;
-    // Each begins below the end.
-    read(file, columns, spots, end, |first| u32::try_from(first).unwrap_or(u32::MAX))
+    let mut builder = V4Builder::new();
+    // Each begins and ends below the end.
+    let address = |number| u32::try_from(number).unwrap_or(u32::MAX);
+    read(file, columns, spots, 1 << 32, |first, last, spot| {
+        builder.push(address(first), address(last), spot);
+    })?;
+    Ok(builder.finish(&Address::RESERVED_V4))
 }
 
-/// The same for IPv6.
-pub(crate) fn v6(file: &File<'_>, spots: usize) -> Result<Vec<(u128, u32)>, Error> {
-    read(file, [Column::V6Scales, Column::V6Lengths, Column::V6Spots], spots, 0, |first| first)
+/// The table of IPv6.
+pub(crate) fn v6(file: &File<'_>, spots: usize) -> Result<V6, Error> {
+    let columns = [Column::V6Scales, Column::V6Lengths, Column::V6Spots];
+    let mut builder = V6Builder::new(file.unpacked_length(Column::V6Scales));
+    read(file, columns, spots, 0, |first, _, spot| builder.push(first, spot))?;
+    Ok(builder.finish())
 }
 
 /// `end` is the first number that is no address; of IPv6 it is 2¹²⁸, which is 0.
-fn read<T>(
+fn read(
     file: &File<'_>,
     columns: [Column; 3],
     spots: usize,
     end: u128,
-    address: impl Fn(u128) -> T,
-) -> Result<Vec<(T, u32)>, Error> {
+    mut range: impl FnMut(u128, u128, u32),
+) -> Result<(), Error> {
     let [scales, lengths, in_spots] = columns.map(|column| file.column(column));
     let (scales, lengths, in_spots) = (scales?, lengths?, in_spots?);
     let [scales_name, lengths_name, spots_name] = columns.map(Column::name);
     let mut lengths = Cursor::new(lengths_name, &lengths);
     let mut in_spots = Cursor::new(spots_name, &in_spots);
     let wrong = |what| Error::Column { column: scales_name, what };
-    let mut ranges = Vec::with_capacity(scales.len());
-    let mut first = 0u128;
-    for (place, scale) in scales.iter().enumerate() {
-        let spot = in_spots.three_bytes()?;
-        ranges.push((address(first), in_spots.below(spot.into(), spots)?));
-        let length = lengths.wide_number()?;
-        let scaled = length.checked_shl((*scale).into()).filter(|scaled| scaled >> scale == length);
-        let is_last = place + 1 == scales.len();
-        let next = scaled.map(|scaled| first.wrapping_add(scaled));
-        // Every range but the last ends before the end, and after its beginning.
-        let is_right = if is_last {
-            next == Some(end)
-        } else {
-            next.is_some_and(|next| next > first && (end == 0 || next < end))
-        };
-        if !is_right {
-            return Err(wrong("the ranges do not cover all addresses one by one"));
-        }
-        first = next.unwrap_or_default();
-    }
-    if ranges.is_empty() {
+    let Some((last_scale, scales)) = scales.split_last() else {
         return Err(wrong("it is empty"));
-    }
+    };
+    let mut first = 0u128;
+    let mut step = |scale: u8, is_last: bool| {
+        let spot = in_spots.three_bytes()?;
+        let spot = in_spots.below(spot.into(), spots)?;
+        let length = lengths.wide_number()?;
+        let scaled = length.checked_shl(scale.into()).filter(|scaled| scaled >> scale == length);
+        // Every range but the last ends before the end, and after its beginning.
+        let next = scaled
+            .map(|scaled| first.wrapping_add(scaled))
+            .filter(|next| if is_last { *next == end } else { *next > first && (end == 0 || *next < end) });
+        let Some(next) = next else {
+            return Err(wrong("the ranges do not cover all addresses one by one"));
+        };
+        range(first, next.wrapping_sub(1), spot);
+        first = next;
+        Ok(())
+    };
+    scales.iter().try_for_each(|scale| step(*scale, false))?;
+    step(*last_scale, true)?;
     lengths.end()?;
-    in_spots.end()?;
-    Ok(ranges)
+    in_spots.end()
 }

@@ -5,22 +5,23 @@ use crate::column::{Cursor, from_planes};
 use crate::draft::Origin;
 use crate::error::Error;
 use crate::file::{Column, File};
-use ipse_model::{Degrees, Network, Place, WrittenArea, WrittenNetwork, Zone, quoted};
+use ipse_model::{Degrees, Network, Place, Zone, area_names, country_facts, quote_into, system_names};
 
 /// A region and its country.
 pub(crate) struct Area {
-    /// The fields of region and country, and nothing else.
-    pub(crate) record: Place,
-    pub(crate) written: WrittenArea,
+    pub(crate) names: TextAt,
+    pub(crate) country: TextAt,
 }
 
 /// A network.
 pub(crate) struct NetworkRow {
-    pub(crate) record: Network,
-    pub(crate) written: WrittenNetwork,
+    pub(crate) system: TextAt,
+    pub(crate) proxy: Option<bool>,
+    pub(crate) hosting: Option<bool>,
 }
 
-/// A place; small, because there are half a million of them, and a lookup touches one.
+/// A place; small, because there are half a million of them, and in one line of cache, because a lookup touches one.
+#[repr(align(32))]
 pub(crate) struct PlaceRow {
     latitude: i32,
     longitude: i32,
@@ -38,9 +39,9 @@ pub(crate) struct Spot {
     pub(crate) network: u32,
 }
 
-/// Texts as JSON strings with their quotes, one behind the other.
+/// Parts of JSON, one behind the other.
 #[derive(Default)]
-pub(crate) struct Texts(String);
+pub(crate) struct Texts(Vec<u8>);
 
 /// Where a text begins and how long it is, quotes included; a length of 0 stands for no text.
 #[derive(Clone, Copy, Default)]
@@ -65,18 +66,21 @@ impl PlaceRow {
 }
 
 impl Texts {
-    pub(crate) fn get(&self, at: TextAt) -> Option<&str> {
+    pub(crate) fn get(&self, at: TextAt) -> Option<&[u8]> {
         let TextAt { begin, length } = at;
         (length > 0).then(|| &self.0[begin as usize..begin as usize + usize::from(length)])
     }
 
+    pub(crate) fn shrink(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Adds a text, unless it is the same as the one before it.
-    fn add(&mut self, text: &str, before: &mut TextAt) -> Option<TextAt> {
-        let quoted = quoted(text);
-        if self.get(*before) != Some(&quoted) {
+    fn add(&mut self, before: &mut TextAt, text: &str) -> Option<TextAt> {
+        if self.get(*before) != Some(text.as_bytes()) {
             let begin = u32::try_from(self.0.len()).ok()?;
-            *before = TextAt { begin, length: u16::try_from(quoted.len()).ok()? };
-            self.0.push_str(&quoted);
+            *before = TextAt { begin, length: u16::try_from(text.len()).ok()? };
+            self.0.extend_from_slice(text.as_bytes());
         }
         Some(*before)
     }
@@ -104,7 +108,8 @@ pub(crate) fn zones(file: &File<'_>) -> Result<Vec<Zone>, Error> {
     Ok(zones)
 }
 
-pub(crate) fn areas(file: &File<'_>) -> Result<Vec<Area>, Error> {
+/// Records of which only region and country are known.
+pub(crate) fn area_records(file: &File<'_>) -> Result<Vec<Place>, Error> {
     let countries = countries(file)?;
     let column = file.column(Column::Areas)?;
     let mut cursor = Cursor::new(Column::Areas.name(), &column);
@@ -114,10 +119,23 @@ pub(crate) fn areas(file: &File<'_>) -> Result<Vec<Area>, Error> {
         let country = country.checked_sub(1).map(|country| countries[country].clone());
         let region = cursor.text()?.map(str::to_owned);
         let region_code = cursor.text()?.map(str::to_owned);
-        let record = Place { region, region_code, ..country.unwrap_or_default() };
-        areas.push(Area { written: WrittenArea::of(&record), record });
+        areas.push(Place { region, region_code, ..country.unwrap_or_default() });
     }
     Ok(areas)
+}
+
+/// The same records as answers hold them.
+pub(crate) fn areas(records: &[Place], texts: &mut Texts) -> Result<Vec<Area>, Error> {
+    let mut before = TextAt::default();
+    let mut country_before = TextAt::default();
+    let mut area = |record: &Place| {
+        // Records of one country stand together and share its facts.
+        let country = texts.add(&mut country_before, &country_facts(record))?;
+        let names = texts.add(&mut before, &area_names(record))?;
+        Some(Area { names, country })
+    };
+    let wrong = || Error::Column { column: Column::Areas.name(), what: "a text is too long" };
+    records.iter().map(|record| area(record).ok_or_else(wrong)).collect()
 }
 
 /// Places of which only the country is known.
@@ -154,6 +172,7 @@ pub(crate) fn places(
         return Err(in_areas.wrong("there are more latitudes than longitudes, or fewer"));
     }
     let (mut area, mut city_before, mut postal_code_before) = (0, TextAt::default(), TextAt::default());
+    let mut quoted = String::new();
     let mut rows = Vec::with_capacity(latitudes.len());
     for (latitude, longitude) in latitudes.into_iter().zip(longitudes) {
         if (latitude == NO_POSITION) != (longitude == NO_POSITION) {
@@ -163,33 +182,35 @@ pub(crate) fn places(
         rows.push(PlaceRow {
             latitude,
             longitude,
-            city: text_at(&mut cities, texts, &mut city_before)?,
-            postal_code: text_at(&mut postal_codes, texts, &mut postal_code_before)?,
+            city: text_at(&mut cities, texts, &mut city_before, &mut quoted)?,
+            postal_code: text_at(&mut postal_codes, texts, &mut postal_code_before, &mut quoted)?,
             area,
             // There are fewer zones than fit.
             zone: u16::try_from(in_zones.index(zones + 1)?).unwrap_or_default(),
         });
     }
     [in_areas, cities, in_zones, postal_codes].iter().try_for_each(Cursor::end)?;
-    texts.0.shrink_to_fit();
     Ok(rows)
 }
 
-pub(crate) fn networks(file: &File<'_>) -> Result<Vec<NetworkRow>, Error> {
+pub(crate) fn networks(file: &File<'_>, texts: &mut Texts) -> Result<Vec<NetworkRow>, Error> {
     let column = file.column(Column::Networks)?;
     let mut cursor = Cursor::new(Column::Networks.name(), &column);
-    let mut networks = Vec::new();
+    let mut before = TextAt::default();
+    let mut rows = Vec::new();
     while !cursor.is_at_end() {
         let asn = cursor.number()?.checked_sub(1);
         let asn = asn.map(u32::try_from).transpose().map_err(|_| cursor.wrong("a number is too large"))?;
         let org = cursor.text()?.map(str::to_owned);
         let flags = cursor.index(9)?;
         let (proxy, hosting) = (yes_no_unknown(flags % 3), yes_no_unknown(flags / 3));
-        let record = Network { asn, org, proxy, hosting };
-        networks.push(NetworkRow { written: WrittenNetwork::of(&record), record });
+        let names = system_names(&Network { asn, org, proxy, hosting });
+        let system = texts.add(&mut before, &names);
+        let system = system.ok_or_else(|| cursor.wrong("a text is too long"))?;
+        rows.push(NetworkRow { system, proxy, hosting });
     }
-    networks.shrink_to_fit();
-    Ok(networks)
+    rows.shrink_to_fit();
+    Ok(rows)
 }
 
 pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Vec<Spot>, Error> {
@@ -204,7 +225,11 @@ pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<V
         spots.push(Spot { place, network: in_networks.below(network.into(), networks + 1)? });
     }
     in_places.end()?;
-    Ok(spots)
+    // Tables begin with the first spot everywhere.
+    match spots.first() {
+        Some(Spot { place: 0, network: 0 }) => Ok(spots),
+        _ => Err(in_places.wrong("the first spot is somewhere")),
+    }
 }
 
 /// The origins of places or of networks, one for each.
@@ -239,11 +264,17 @@ fn positions(file: &File<'_>, column: Column, limit: i32) -> Result<Vec<i32>, Er
     }
 }
 
-fn text_at(cursor: &mut Cursor<'_>, texts: &mut Texts, before: &mut TextAt) -> Result<TextAt, Error> {
-    match cursor.text()? {
-        Some(text) => texts.add(text, before).ok_or_else(|| cursor.wrong("a text is too long")),
-        None => Ok(TextAt::default()),
-    }
+/// The next text as a JSON string. `quoted` is room that is used again and again.
+fn text_at(
+    cursor: &mut Cursor<'_>,
+    texts: &mut Texts,
+    before: &mut TextAt,
+    quoted: &mut String,
+) -> Result<TextAt, Error> {
+    let Some(text) = cursor.text()? else { return Ok(TextAt::default()) };
+    quoted.clear();
+    quote_into(quoted, text);
+    texts.add(before, quoted).ok_or_else(|| cursor.wrong("a text is too long"))
 }
 
 fn yes_no_unknown(value: u32) -> Option<bool> {

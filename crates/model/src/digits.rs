@@ -1,11 +1,19 @@
 //! Decimal digits into bytes, for the hot path.
 
 /// Appends a number in decimal.
-pub(crate) fn write(json: &mut Vec<u8>, number: u32) {
-    if number >= 10 {
-        write(json, number / 10);
+pub(crate) fn write(json: &mut Vec<u8>, mut number: u32) {
+    if number < 10 {
+        json.push(digit(number));
+        return;
     }
-    json.push(digit(number % 10));
+    let mut digits = [0; 10];
+    let mut begin = digits.len();
+    while number > 0 {
+        begin -= 1;
+        digits[begin] = digit(number % 10);
+        number /= 10;
+    }
+    json.extend_from_slice(&digits[begin..]);
 }
 
 /// The character of a digit below ten.

@@ -33,4 +33,7 @@ pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};
 pub use time::{Day, Now};
-pub use written::{Written, WrittenArea, WrittenNetwork, WrittenPlace, quoted, unquoted};
+pub use written::{
+    Written, WrittenNetwork, WrittenPlace, area_names, country_facts, quote_into, quoted, system_names,
+    unquoted,
+};

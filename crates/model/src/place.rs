@@ -1,6 +1,6 @@
 //! Where an address is and whose network it is on, as the snapshot's final records tell it.
 
-use crate::Now;
+use crate::{Now, digits};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
@@ -69,20 +69,32 @@ impl Degrees {
     /// Appends the number as JSON: with a point always, so that every reader takes it for the same kind of number,
     /// and without zeros that say nothing.
     pub fn write(self, json: &mut Vec<u8>) {
-        if self.0 < 0 {
-            json.push(b'-');
-        }
         let magnitude = self.0.unsigned_abs();
-        crate::digits::write(json, magnitude / 1_000_000);
-        json.push(b'.');
-        let mut fraction = magnitude % 1_000_000;
-        let start = json.len();
-        let mut unit = 100_000;
-        while fraction > 0 || json.len() == start {
-            json.push(crate::digits::digit(fraction / unit));
-            fraction %= unit;
-            unit /= 10;
+        let (whole, mut fraction) = (magnitude / 1_000_000, magnitude % 1_000_000);
+        // A sign, three digits, a point and six digits.
+        let mut text = [b'0'; 11];
+        let mut end = 11;
+        while end > 6 && fraction.is_multiple_of(10) {
+            fraction /= 10;
+            end -= 1;
         }
+        for digit in text[5..end].iter_mut().rev() {
+            *digit = digits::digit(fraction % 10);
+            fraction /= 10;
+        }
+        text[4] = b'.';
+        let mut begin = 4;
+        let mut rest = whole;
+        while rest > 0 || begin == 4 {
+            begin -= 1;
+            text[begin] = digits::digit(rest % 10);
+            rest /= 10;
+        }
+        if self.0 < 0 {
+            begin -= 1;
+            text[begin] = b'-';
+        }
+        json.extend_from_slice(&text[begin..end]);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "within ±180 millions after the check")]
@@ -94,21 +106,30 @@ impl Degrees {
 /// An IANA time zone whose rules are known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
-    name: String,
+    /// The name within the two fields of an answer, up to the offset.
+    written: Box<str>,
     rules: TimeZone,
 }
+
+const BEFORE_NAME: &str = ",\"timezone\":\"";
+const BEHIND_NAME: &str = "\",\"timezone_offset\":";
 
 impl Zone {
     /// Finds a zone in the database that is built into the program.
     pub fn named(name: &str) -> Result<Self, UnknownZone> {
         let rules = TimeZoneDatabase::bundled().get(name).map_err(|_| UnknownZone(name.to_owned()))?;
-        Ok(Self { name: name.to_owned(), rules })
+        Ok(Self { written: format!("{BEFORE_NAME}{name}{BEHIND_NAME}").into(), rules })
     }
 
     /// The identifier, such as `Europe/Amsterdam`.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.written[BEFORE_NAME.len()..self.written.len() - BEHIND_NAME.len()]
+    }
+
+    /// The two fields of an answer, up to the offset.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
     }
 
     /// The offset from UTC in seconds at the given moment, daylight saving included.

@@ -12,75 +12,86 @@ pub struct Written<'a> {
     /// Where it is.
     pub place: Option<WrittenPlace<'a>>,
     /// Whose network it is on.
-    pub network: Option<&'a WrittenNetwork>,
+    pub network: Option<WrittenNetwork<'a>>,
 }
 
 /// A place whose names are quoted already.
 #[derive(Clone, Copy)]
 pub struct WrittenPlace<'a> {
     /// The city as a JSON string, with its quotes.
-    pub city: Option<&'a str>,
-    /// Region and country.
-    pub area: &'a WrittenArea,
+    pub city: Option<&'a [u8]>,
+    /// Region and country, as `area_names` writes them.
+    pub area: &'a [u8],
+    /// The country's other facts, as `country_facts` writes them.
+    pub country: &'a [u8],
     /// Degrees north and east.
     pub position: Option<(Degrees, Degrees)>,
     /// The time zone.
     pub zone: Option<&'a Zone>,
     /// The postal code as a JSON string, with its quotes.
-    pub postal_code: Option<&'a str>,
-}
-
-/// A region and its country.
-pub struct WrittenArea {
-    /// From `"region":` to the continent.
-    pub(crate) names: Box<str>,
-    /// `"is_eu"` and `"currency"`.
-    pub(crate) country: Box<str>,
+    pub postal_code: Option<&'a [u8]>,
 }
 
 /// A network.
-pub struct WrittenNetwork {
-    /// `"asn"`, `"org"` and `"as"`.
-    pub(crate) system: Box<str>,
-    /// `"proxy"` and `"hosting"`.
-    pub(crate) flags: Box<str>,
+#[derive(Clone, Copy)]
+pub struct WrittenNetwork<'a> {
+    /// Its number and its name, as `system_names` writes them.
+    pub system: &'a [u8],
+    /// Whether it is a known VPN or proxy network.
+    pub proxy: Option<bool>,
+    /// Whether it is a known hosting or cloud network.
+    pub hosting: Option<bool>,
 }
 
-impl WrittenArea {
-    /// What answers say about the region and the country of a place.
-    #[must_use]
-    pub fn of(place: &Place) -> Self {
-        let mut names = String::new();
-        for (name, text) in [
-            ("region", &place.region),
-            ("region_code", &place.region_code),
-            ("country", &place.country),
-            ("country_name", &place.country_name),
-            ("continent", &place.continent),
-        ] {
-            field(&mut names, name, &or_null(text.as_deref().map(quoted)));
-        }
-        let mut country = String::new();
-        field(&mut country, "is_eu", &or_null(place.is_eu));
-        field(&mut country, "currency", &or_null(place.currency.as_deref().map(quoted)));
-        Self { names: names.into(), country: country.into() }
+/// From the comma before `"region"` to the continent.
+#[must_use]
+pub fn area_names(place: &Place) -> String {
+    let mut json = String::new();
+    for (name, text) in [
+        ("region", &place.region),
+        ("region_code", &place.region_code),
+        ("country", &place.country),
+        ("country_name", &place.country_name),
+        ("continent", &place.continent),
+    ] {
+        field(&mut json, name, &or_null(text.as_deref().map(quoted)));
     }
+    json
 }
 
-impl WrittenNetwork {
-    /// What answers say about a network.
-    #[must_use]
-    pub fn of(network: &Network) -> Self {
-        let org = network.org.as_deref();
-        let system_name = network.asn.zip(org).map(|(asn, org)| quoted(&format!("AS{asn} {org}")));
-        let mut system = String::new();
-        field(&mut system, "asn", &or_null(network.asn));
-        field(&mut system, "org", &or_null(org.map(quoted)));
-        field(&mut system, "as", &or_null(system_name));
-        let mut flags = String::new();
-        field(&mut flags, "proxy", &or_null(network.proxy));
-        field(&mut flags, "hosting", &or_null(network.hosting));
-        Self { system: system.into(), flags: flags.into() }
+/// `"is_eu"` and `"currency"`, with the comma before them.
+#[must_use]
+pub fn country_facts(place: &Place) -> String {
+    let mut json = String::new();
+    field(&mut json, "is_eu", &or_null(place.is_eu));
+    field(&mut json, "currency", &or_null(place.currency.as_deref().map(quoted)));
+    json
+}
+
+/// `"asn"`, `"org"` and `"as"`, with the comma before them.
+#[must_use]
+pub fn system_names(network: &Network) -> String {
+    let org = network.org.as_deref();
+    let system_name = network.asn.zip(org).map(|(asn, org)| quoted(&format!("AS{asn} {org}")));
+    let mut json = String::new();
+    field(&mut json, "asn", &or_null(network.asn));
+    field(&mut json, "org", &or_null(org.map(quoted)));
+    field(&mut json, "as", &or_null(system_name));
+    json
+}
+
+/// `"proxy"` and `"hosting"`, with the comma before them and the end of the answer behind.
+pub(crate) fn flags(proxy: Option<bool>, hosting: Option<bool>) -> &'static str {
+    match (proxy, hosting) {
+        (None, None) => r#","proxy":null,"hosting":null}"#,
+        (None, Some(false)) => r#","proxy":null,"hosting":false}"#,
+        (None, Some(true)) => r#","proxy":null,"hosting":true}"#,
+        (Some(false), None) => r#","proxy":false,"hosting":null}"#,
+        (Some(false), Some(false)) => r#","proxy":false,"hosting":false}"#,
+        (Some(false), Some(true)) => r#","proxy":false,"hosting":true}"#,
+        (Some(true), None) => r#","proxy":true,"hosting":null}"#,
+        (Some(true), Some(false)) => r#","proxy":true,"hosting":false}"#,
+        (Some(true), Some(true)) => r#","proxy":true,"hosting":true}"#,
     }
 }
 
@@ -88,22 +99,33 @@ impl WrittenNetwork {
 #[must_use]
 pub fn quoted(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
+    quote_into(&mut json, text);
+    json
+}
+
+/// Appends a text as a JSON string, with its quotes.
+pub fn quote_into(json: &mut String, text: &str) {
     json.push('"');
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => json.extend(['\\', character]),
-            // Writing to a `String` cannot fail.
-            '\0'..='\x1f' => drop(write!(json, "\\u{:04x}", u32::from(character))),
-            _ => json.push(character),
+    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        json.push_str(text);
+    } else {
+        for character in text.chars() {
+            match character {
+                '"' | '\\' => json.extend(['\\', character]),
+                // Writing to a `String` cannot fail.
+                '\0'..='\x1f' => drop(write!(json, "\\u{:04x}", u32::from(character))),
+                _ => json.push(character),
+            }
         }
     }
     json.push('"');
-    json
 }
 
 /// The text that `quoted` was made of.
 #[must_use]
-pub fn unquoted(json: &str) -> String {
+pub fn unquoted(json: &[u8]) -> String {
+    let json = &*String::from_utf8_lossy(json);
     let inner = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(json);
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner.chars();
@@ -124,10 +146,9 @@ pub fn unquoted(json: &str) -> String {
     text
 }
 
-fn field(fields: &mut String, name: &str, value: &str) {
-    let comma = if fields.is_empty() { "" } else { "," };
+fn field(json: &mut String, name: &str, value: &str) {
     // Writing to a `String` cannot fail.
-    let _ = write!(fields, "{comma}\"{name}\":{value}");
+    let _ = write!(json, ",\"{name}\":{value}");
 }
 
 fn or_null(value: Option<impl ToString>) -> String {
@@ -144,7 +165,7 @@ mod tests {
         fn any_text_is_quoted_as_json_and_comes_back(text in any::<String>()) {
             let json = quoted(&text);
             prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text.clone());
-            prop_assert_eq!(unquoted(&json), text);
+            prop_assert_eq!(unquoted(json.as_bytes()), text);
         }
     }
 }

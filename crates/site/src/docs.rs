@@ -64,16 +64,17 @@ impl Sample {
         };
         let (proxy, hosting) = (Some(false), Some(false));
         let network = Network { asn: Some(20_712), org: text("Andrews & Arnold Ltd"), proxy, hosting };
+        let ip = IpAddr::V4(Ipv4Addr::new(81, 2, 69, 142));
         Self {
             client: Client {
-                address: Address::new(IpAddr::V4(Ipv4Addr::new(81, 2, 69, 142))),
+                address: Address::new(ip),
                 http: Some(HttpVersion::Http2),
                 tls_version: Some(TlsVersion::Tls13),
                 tls_cipher: Some("TLS_AES_128_GCM_SHA256".into()),
                 rtt_ms: Some(12),
                 colo: "AMS".parse().ok(),
             },
-            atlas: Atlas::uniform(Some(&place), Some(&network)),
+            atlas: Atlas::of(&[ip], Some(&place), Some(&network)),
         }
     }
 

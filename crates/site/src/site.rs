@@ -57,6 +57,7 @@ mod tests {
     use http::{HeaderMap, Request, StatusCode};
     use ipse_geo::Atlas;
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
+    use std::net::IpAddr;
 
     const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
     const ASSETS: [&str; 3] = ["/assets/style.css", "/favicon.svg", "/robots.txt"];
@@ -94,6 +95,11 @@ mod tests {
             headers: head.headers,
             body: String::from_utf8(body.to_vec()).unwrap(),
         }
+    }
+
+    /// The addresses that the tests know something about.
+    fn addresses() -> [IpAddr; 2] {
+        [PUBLIC_ADDRESS, "2001:4860:4860::8888"].map(|ip| ip.parse().unwrap())
     }
 
     fn get(path: &str) -> Answered {
@@ -266,7 +272,7 @@ mod tests {
             ..Place::default()
         };
         let network = Network { asn: Some(64_496), org: Some(hostile.into()), ..Network::default() };
-        let atlas = Atlas::uniform(Some(&place), Some(&network));
+        let atlas = Atlas::of(&addresses(), Some(&place), Some(&network));
         let html = ask("GET", "/", "text/html", PUBLIC_ADDRESS, &atlas).body;
         assert!(!html.contains("<script") && !html.contains("'x'"));
         // Seven facts, and in the JSON the same and the formatted `as`.
@@ -283,7 +289,7 @@ mod tests {
             }
         }
         let place = Place { city: Some("London".into()), ..Place::default() };
-        let atlas = Atlas::uniform(Some(&place), None);
+        let atlas = Atlas::of(&addresses(), Some(&place), None);
         check(
             PUBLIC_ADDRESS,
             &atlas,

@@ -89,9 +89,9 @@ fn place_facts(place: Place, now: Now) -> Vec<Fact> {
     ]
 }
 
-fn network_facts(network: &Network) -> Vec<Fact> {
+fn network_facts(network: Network) -> Vec<Fact> {
     vec![
-        fact("Organization", network.org.clone()),
+        fact("Organization", network.org),
         fact("System", network.asn.map(|asn| format!("AS{asn}"))),
         fact("VPN or proxy", network.proxy.map(yes_or_no)),
         fact("Hosting", network.hosting.map(yes_or_no)),
@@ -186,7 +186,8 @@ mod tests {
     fn a_note_says_why_there_is_no_place() {
         #[track_caller]
         fn check(ip: &str, place: Option<&Place>, expected: Option<&str>) {
-            let (atlas, address) = (Atlas::uniform(place, None), Address::new(ip.parse().unwrap()));
+            let address = Address::new(ip.parse().unwrap());
+            let atlas = Atlas::of(&[address.ip()], place, None);
             let note = note(address, atlas.find(address));
             match expected {
                 Some(part) => assert!(note.is_some_and(|note| note.contains(part)), "{ip}: {note:?}"),
