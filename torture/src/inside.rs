@@ -27,7 +27,8 @@ impl Inside {
         let data_dir = data_dir.to_str().context("the folder's name is no text")?;
         let config = Config::from_settings(&[("listen", "127.0.0.1:0"), ("data_dir", data_dir)])?;
         let runtime = Builder::new_multi_thread().enable_all().build()?;
-        let server = runtime.block_on(ipse::Server::start(config, clock, Atlas::empty()))?;
+        let geo = ipse::Geo::of(Atlas::empty(), &config);
+        let server = runtime.block_on(ipse::Server::start(config, clock, geo))?;
         let address = *server.addresses().first().context("the server listens nowhere")?;
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();

@@ -4,6 +4,7 @@
 
 mod credential;
 mod lookup;
+mod meta;
 mod openapi;
 mod reply;
 mod routes;

@@ -2,6 +2,7 @@
 //! themselves: an example here is what the server really says.
 
 use crate::lookup::json;
+use crate::meta::{Meta, MetaSource};
 use crate::reply::Replies;
 use http::header;
 use ipse_edge::{HttpFault, Reply};
@@ -119,6 +120,25 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                 },
                 "options": preflight("preflightDemo"),
             },
+            "/api/v1/meta": {
+                "get": {
+                    "operationId": "meta",
+                    "tags": ["lookup"],
+                    "summary": "Look up what the answers are made from",
+                    "description": "Version, date and sources of the geo data. Needs no key and counts against no quota.",
+                    "security": [],
+                    "responses": {
+                        "200": {
+                            "description": "The geo data that is served now.",
+                            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Meta" } } },
+                        },
+                        "400": bad_request(),
+                        "414": target_too_long(),
+                        "431": header_too_large(),
+                    },
+                },
+                "options": preflight("preflightMeta"),
+            },
         },
         "components": {
             "securitySchemes": {
@@ -147,6 +167,8 @@ pub(crate) fn document(base_url: &str, replies: &Replies) -> Vec<u8> {
                 ),
             },
             "schemas": {
+                "Meta": schema::<Meta<'_>>(),
+                "MetaSource": schema::<MetaSource<'_>>(),
                 "IpAnswer": answer_schema("Scope `ip`.", &[&address]),
                 "GeoAnswer": answer_schema("Scope `geo`.", &[&address, &geo]),
                 "FullAnswer": answer_schema(

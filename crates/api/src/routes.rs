@@ -1,6 +1,7 @@
 //! Which address is answered by what.
 
-use crate::lookup::{Lookup, Outcome};
+use crate::lookup::{Lookup, Outcome, json};
+use crate::meta::Meta;
 use crate::openapi;
 use crate::reply::Replies;
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const LOOKUP: &str = "/api/v1/ip";
 const DEMO: &str = "/api/v1/ip/demo";
+const META: &str = "/api/v1/meta";
 const OPENAPI: &str = "/openapi.json";
 
 /// Everything under `/api`, and the description of it.
@@ -46,6 +48,13 @@ impl<C: Counters> Api<C> {
                 // HEAD is GET without the body, which the edge leaves out.
                 Method::GET | Method::HEAD if path == LOOKUP => self.reply(self.lookup.keyed(visit).await),
                 Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
+                Method::OPTIONS => Replies::preflight(),
+                _ => self.replies.method_not_allowed("GET, HEAD, OPTIONS"),
+            },
+            META => match *method {
+                Method::GET | Method::HEAD => {
+                    Replies::document(json(&Meta::of(&self.lookup.atlas.load())).into())
+                }
                 Method::OPTIONS => Replies::preflight(),
                 _ => self.replies.method_not_allowed("GET, HEAD, OPTIONS"),
             },

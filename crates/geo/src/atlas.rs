@@ -108,7 +108,18 @@ impl Atlas {
             IpAddr::V6(_) if !address.is_global() => return Found { atlas: self, spot: Spot::NOWHERE },
             IpAddr::V6(ip) => self.v6.find(ip.into()),
         };
+        self.at(spot)
+    }
+}
+
+impl Atlas {
+    /// What is known at a spot.
+    pub(crate) fn at(&self, spot: u32) -> Found<'_> {
         Found { atlas: self, spot: self.spots[spot as usize] }
+    }
+
+    pub(crate) fn spot_count(&self) -> usize {
+        self.spots.len()
     }
 }
 

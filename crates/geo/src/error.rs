@@ -8,6 +8,14 @@ pub enum Error {
     /// The file cannot be read at all.
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
+    /// It would fill the memory.
+    #[error("it has {found} bytes, which is larger than any snapshot (at most {limit})")]
+    TooLarge {
+        /// Its bytes.
+        found: u64,
+        /// The most there may be.
+        limit: u64,
+    },
     /// The first bytes are not those of a snapshot.
     #[error(
         "it is no snapshot of ipse: it begins with other bytes (`ipse data build` makes one from a vendor's files)"

@@ -6,6 +6,7 @@
 mod about;
 mod atlas;
 mod column;
+mod diff;
 mod draft;
 mod error;
 mod explain;
@@ -14,9 +15,12 @@ mod ranges;
 mod rows;
 mod v4;
 mod v6;
+mod watched;
 
 pub use about::{About, Conflict, Coverage, Fill, Source};
 pub use atlas::{Atlas, Found};
+pub use diff::{Change, FIELDS, diff};
 pub use draft::{Disorder, Draft, NetworkId, Origin, PlaceId, TooMany};
 pub use error::Error;
 pub use explain::Snapshot;
+pub use watched::{Watched, read as read_file};

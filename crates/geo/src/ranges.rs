@@ -9,22 +9,36 @@ use ipse_model::Address;
 
 /// The table of IPv4.
 pub(crate) fn v4(file: &File<'_>, spots: usize) -> Result<V4, Error> {
-    let columns = [Column::V4Scales, Column::V4Lengths, Column::V4Spots];
     let mut builder = V4Builder::new();
     // Each begins and ends below the end.
     let address = |number| u32::try_from(number).unwrap_or(u32::MAX);
-    read(file, columns, spots, 1 << 32, |first, last, spot| {
-        builder.push(address(first), address(last), spot);
-    })?;
+    each_v4(file, spots, |first, last, spot| builder.push(address(first), address(last), spot))?;
     Ok(builder.finish(&Address::RESERVED_V4))
 }
 
 /// The table of IPv6.
 pub(crate) fn v6(file: &File<'_>, spots: usize) -> Result<V6, Error> {
-    let columns = [Column::V6Scales, Column::V6Lengths, Column::V6Spots];
     let mut builder = V6Builder::new(file.unpacked_length(Column::V6Scales));
-    read(file, columns, spots, 0, |first, _, spot| builder.push(first, spot))?;
+    each_v6(file, spots, |first, _, spot| builder.push(first, spot))?;
     Ok(builder.finish())
+}
+
+/// Every range of IPv4 with its spot: the first and the last address.
+pub(crate) fn each_v4(
+    file: &File<'_>,
+    spots: usize,
+    range: impl FnMut(u128, u128, u32),
+) -> Result<(), Error> {
+    read(file, [Column::V4Scales, Column::V4Lengths, Column::V4Spots], spots, 1 << 32, range)
+}
+
+/// Every range of IPv6 with its spot.
+pub(crate) fn each_v6(
+    file: &File<'_>,
+    spots: usize,
+    range: impl FnMut(u128, u128, u32),
+) -> Result<(), Error> {
+    read(file, [Column::V6Scales, Column::V6Lengths, Column::V6Spots], spots, 0, range)
 }
 
 /// `end` is the first number that is no address; of IPv6 it is 2¹²⁸, which is 0.

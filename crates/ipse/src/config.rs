@@ -21,6 +21,8 @@ pub struct Config {
     pub listen: Vec<ListenAddr>,
     /// Where data is kept.
     pub data_dir: PathBuf,
+    /// The snapshot to serve; `None` for the data folder's own, or the one inside the program.
+    pub geo_data: Option<PathBuf>,
     /// Who the caller is, and what this place is called.
     pub trust: Trust,
     /// The address under which callers reach this server; `None` if it is to be made from the first listener.
@@ -154,6 +156,8 @@ impl Reader<'_> {
         let listen = self.all("listen", "IP:PORT, [IPv6]:PORT or localhost:PORT", |text| text.parse().ok());
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
+        let geo_data =
+            self.optional("geo_data", "a file", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let proxies = self.proxies();
         let header = self.one(
             "client_address_header",
@@ -179,6 +183,7 @@ impl Reader<'_> {
         Some(Config {
             listen: listen?,
             data_dir: data_dir?,
+            geo_data: geo_data?,
             trust: Trust { proxies: proxies?, header: header?, pretend: pretend?, colo: colo? },
             base_url: base_url?,
             docs_url: docs_url?,

@@ -5,6 +5,7 @@
 mod commands;
 mod config;
 mod error;
+mod geo;
 mod logs;
 mod process;
 mod server;
@@ -14,4 +15,5 @@ mod table;
 pub use commands::run;
 pub use config::Config;
 pub use error::Error;
+pub use geo::{Geo, Origin};
 pub use server::Server;

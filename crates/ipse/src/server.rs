@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::geo::{Geo, Origin};
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{Clock, Edge, Visit};
@@ -12,11 +13,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Interval, MissedTickBehavior};
 
 /// How often changes of keys are looked for: well within the second that is promised.
 const REFRESH_EVERY: Duration = Duration::from_millis(250);
+/// How often the geo data's file is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 const FOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// A server that is ready: its doors are open, and connections wait to be accepted.
@@ -29,14 +32,15 @@ pub struct Server {
     records: Records,
     ledger: Arc<Ledger>,
     keys: Arc<KeyTable>,
-    atlas: Arc<ArcSwap<Atlas>>,
+    geo: Geo,
+    reload: Arc<Notify>,
     /// Held until everything is written.
     _lock: FolderLock,
 }
 
 impl Server {
     /// Opens the data and then the doors.
-    pub async fn start(config: Config, clock: Clock, atlas: Atlas) -> Result<Self, Error> {
+    pub async fn start(config: Config, clock: Clock, geo: Geo) -> Result<Self, Error> {
         let folder = DataFolder::create(&config.data_dir)?;
         let lock = folder.lock()?;
         let records = Records::open(&folder).await?;
@@ -56,8 +60,20 @@ impl Server {
         let addresses: Vec<SocketAddr> =
             listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
         let base_url = config.base_url_at(addresses.first().copied());
-        let atlas = Arc::new(ArcSwap::from_pointee(atlas));
-        Ok(Self { config, clock, listeners, addresses, base_url, records, ledger, keys, atlas, _lock: lock })
+        let reload = Arc::new(Notify::new());
+        Ok(Self {
+            config,
+            clock,
+            listeners,
+            addresses,
+            base_url,
+            records,
+            ledger,
+            keys,
+            geo,
+            reload,
+            _lock: lock,
+        })
     }
 
     /// Where the server listens.
@@ -78,6 +94,24 @@ impl Server {
         &self.records
     }
 
+    /// Where the geo data comes from that is served at first.
+    #[must_use]
+    pub fn geo_origin(&self) -> &Origin {
+        &self.geo.origin
+    }
+
+    /// What is served right now.
+    #[must_use]
+    pub fn atlas(&self) -> Arc<Atlas> {
+        self.geo.atlas.load_full()
+    }
+
+    /// Whoever notifies this wants the geo data's file to be read again.
+    #[must_use]
+    pub fn reload(&self) -> Arc<Notify> {
+        Arc::clone(&self.reload)
+    }
+
     /// How many keys there are.
     #[must_use]
     pub fn key_count(&self) -> usize {
@@ -91,7 +125,8 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, listeners, base_url, records, ledger, keys, atlas, .. } = self;
+        let Self { config, clock, listeners, base_url, records, ledger, keys, geo, reload, .. } = self;
+        let atlas = Arc::clone(&geo.atlas);
         let links = config.links(base_url);
         let replies = Replies::new(links.clone());
         let lookup =
@@ -100,7 +135,8 @@ impl Server {
 
         let (ending, ended) = watch::channel(false);
         let mut refreshing = tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), ended.clone()));
-        let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended));
+        let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
+        let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let edge = Edge {
             listeners,
             trust: config.trust,
@@ -120,11 +156,12 @@ impl Server {
                 () = stop => {}
                 _ = &mut refreshing => failed = Some("the task that reads changes of keys"),
                 _ = &mut folding => failed = Some("the task that writes counts"),
+                _ = &mut watching => failed = Some("the task that watches the geo data"),
             }
         };
         edge.run(stop, hurry).await;
         let _ = ending.send(true);
-        for task in [refreshing, folding] {
+        for task in [refreshing, folding, watching] {
             if !task.is_finished() {
                 let _ = task.await;
             }
@@ -149,11 +186,8 @@ impl House {
     async fn answer(&self, visit: &Visit) -> ipse_edge::Reply {
         let path = visit.request.uri.path();
         let api = Api::<Ledger>::owns(path);
-        let reply = if api {
-            self.api.answer(visit).await
-        } else {
-            self.site.answer(visit, self.atlas.load().find(visit.client.address))
-        };
+        let reply =
+            if api { self.api.answer(visit).await } else { self.site.answer(visit, &self.atlas.load()) };
         // No path: it could hold anything, and the query holds keys.
         tracing::debug!(api, http.status = reply.status().as_u16(), "answered");
         reply
@@ -195,6 +229,28 @@ async fn fold(ledger: Arc<Ledger>, clock: Clock, mut ended: watch::Receiver<bool
                 tracing::error!(error = %error, "cannot write counts to the database, trying again each second");
             }
             Err(_) => {}
+        }
+    }
+}
+
+/// Looks at the file of the geo data each second, and when it is asked to.
+async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver<bool>) {
+    let mut ticks = every(WATCH_EVERY);
+    loop {
+        let asked = tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => return,
+            () = reload.notified() => true,
+            _ = ticks.tick() => false,
+        };
+        // Reading a snapshot takes a part of a second of one core, which no request must wait for.
+        let refreshed = tokio::task::spawn_blocking(move || {
+            geo.refresh(asked);
+            geo
+        });
+        match refreshed.await {
+            Ok(back) => geo = back,
+            Err(_) => return,
         }
     }
 }

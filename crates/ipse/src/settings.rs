@@ -36,6 +36,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Where accounts, keys and counts are kept",
     },
     Setting {
+        name: "geo_data",
+        default: &[],
+        repeatable: false,
+        value: "FILE",
+        help: "The snapshot to serve; by default geo.ipse in the data folder, and without one the data inside the program",
+    },
+    Setting {
         name: "trusted_proxy",
         default: &["127.0.0.0/8", "::1/128"],
         repeatable: true,
@@ -211,6 +218,10 @@ pub(crate) struct ServeFlags(pub(crate) Flags);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DataFlags(pub(crate) Flags);
 
+/// The flags of commands that look at the geo data that a server would serve.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct GeoFlags(pub(crate) Flags);
+
 macro_rules! flags {
     ($name:ident, $chosen:expr) => {
         impl clap::Args for $name {
@@ -237,6 +248,7 @@ macro_rules! flags {
 }
 flags!(ServeFlags, |_| true);
 flags!(DataFlags, |setting| setting.name == "data_dir");
+flags!(GeoFlags, |setting| ["data_dir", "geo_data"].contains(&setting.name));
 
 /// Puts flags, environment and file together. What is unknown is added to `problems`, by name.
 pub(crate) fn gather(

@@ -4,6 +4,7 @@
 //! anything up, never counts anything and knows no key: it is told what the atlas found, and shows it.
 
 mod assets;
+mod attribution;
 mod docs;
 mod enterprise;
 mod errors;

@@ -3,7 +3,7 @@
 use crate::{assets, docs, enterprise, home, reply, signup};
 use http::Method;
 use ipse_edge::{Reply, Visit};
-use ipse_geo::Found;
+use ipse_geo::Atlas;
 use ipse_model::Links;
 
 /// All pages of one installation.
@@ -28,12 +28,12 @@ impl Site {
         }
     }
 
-    /// Answers everything outside `/api` and `/openapi.json`. `found` is what the atlas knows of the visitor.
+    /// Answers everything outside `/api` and `/openapi.json`, with what the atlas knows of the visitor.
     #[must_use]
-    pub fn answer(&self, visit: &Visit, found: Found<'_>) -> Reply {
+    pub fn answer(&self, visit: &Visit, atlas: &Atlas) -> Reply {
         let links = &self.links;
         let page: &dyn Fn() -> Reply = match visit.request.uri.path() {
-            "/" => &|| home::answer(links, visit, found),
+            "/" => &|| home::answer(links, visit, atlas),
             "/docs" => &|| self.docs.clone(),
             "/signup" => &|| self.signup.clone(),
             "/enterprise" => &|| self.enterprise.clone(),
@@ -55,7 +55,6 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, Request, StatusCode};
-    use ipse_geo::Atlas;
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
     use std::net::IpAddr;
 
@@ -88,8 +87,7 @@ mod tests {
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
         let visit = Visit { client, now, request: request.into_parts().0 };
-        let (head, body) =
-            ipse_edge::whole(Site::new(links()).answer(&visit, atlas.find(visit.client.address)));
+        let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, atlas));
         Answered {
             status: head.status,
             headers: head.headers,
@@ -296,11 +294,7 @@ mod tests {
             &["81.2.69.142</p>", "<dd>London</dd>", "<dd class=\"unknown\">unknown</dd>"],
         );
         check("2001:4860:4860::8888", &atlas, &["2001:4860:4860::8888</p>", "<dd>HTTP/1.1</dd>"]);
-        check(
-            PUBLIC_ADDRESS,
-            &Atlas::empty(),
-            &["as soon as geo data is installed", "<p class=\"unknown\">"],
-        );
+        check(PUBLIC_ADDRESS, &Atlas::empty(), &["has no record of it", "<p class=\"unknown\">"]);
         check("10.0.0.1", &Atlas::empty(), &["10.0.0.1</p>", "private or reserved"]);
         check(
             "127.0.0.1",

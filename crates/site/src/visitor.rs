@@ -61,8 +61,7 @@ fn note(address: Address, found: Found<'_>) -> Option<&'static str> {
         )
     } else if found.is_nothing() {
         Some(
-            "Nothing is known here about where this address is. If this server has no geo data yet, it shows places \
-             and networks as soon as geo data is installed.",
+            "Nothing is known here about where this address is: the geo data of this server has no record of it.",
         )
     } else {
         None
@@ -198,7 +197,7 @@ mod tests {
         check("::1", None, Some("very machine"));
         check("192.168.1.7", None, Some("private or reserved"));
         check("fd00::1", None, Some("private or reserved"));
-        check("8.8.8.8", None, Some("as soon as geo data is installed"));
+        check("8.8.8.8", None, Some("has no record of it"));
         check("8.8.8.8", Some(&Place::default()), None);
     }
 }

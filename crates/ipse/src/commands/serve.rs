@@ -1,12 +1,12 @@
 //! `ipse serve`: starts the server, says where it is, and stops it when it is asked to.
 
-use super::{print, runtime};
+use super::{moment, print, runtime};
 use crate::config::{Config, LogFormat};
 use crate::error::Error;
+use crate::geo::{Geo, Origin};
 use crate::server::Server;
 use crate::{logs, process};
 use ipse_edge::Clock;
-use ipse_geo::Atlas;
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -33,9 +33,11 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let system = |source| Error::System { what: "cannot listen for signals", source };
         let mut terminate = signal(SignalKind::terminate()).map_err(system)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(system)?;
+        let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
         let guessed = config.base_url.is_none();
-        let server = Server::start(config, Clock::system(), Atlas::empty()).await?;
+        let geo = Geo::load(&config)?;
+        let server = Server::start(config, Clock::system(), geo).await?;
         greet(&server, &data_dir, format);
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
             tracing::warn!(
@@ -58,9 +60,18 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
             }
             std::future::pending::<()>().await;
         };
+        let reload = server.reload();
+        let reloads = async {
+            while hang_up.recv().await.is_some() {
+                tracing::info!("reading the geo data again");
+                reload.notify_one();
+            }
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             ended = server.run(first.notified(), second.notified()) => ended?,
             () = signals => {}
+            () = reloads => {}
         }
         tracing::info!("stopped; everything is written");
         Ok(())
@@ -97,12 +108,23 @@ ipse {version} is listening on {urls}
   Your first key  {program} key create --account you@example.com{folder}
   With the key    curl -H 'Authorization: Bearer YOUR_KEY' {base}/api/v1/ip
 
-Data is kept in {data_dir} ({keys}). No geo data is installed: places and networks are null.
+Data is kept in {data_dir} ({keys}). Geo data {geo}.
 Stop with Ctrl-C.
 ",
         urls = urls.join(" and "),
         data_dir = data_dir.display(),
+        geo = geo_line(server),
     ));
+}
+
+/// Which geo data is served.
+fn geo_line(server: &Server) -> String {
+    let atlas = server.atlas();
+    let day: String = moment(atlas.about().built * 1000).chars().take(10).collect();
+    match server.geo_origin() {
+        Origin::BuiltIn => format!("of {day}, inside the program"),
+        Origin::File(path) => format!("of {day}, from {}", path.display()),
+    }
 }
 
 /// A word that a shell takes as it is.

@@ -18,7 +18,7 @@ mod privacy;
 mod start_stop;
 mod storage;
 
-use ipse::{Config, Server};
+use ipse::{Config, Geo, Server};
 use ipse_edge::{Clock, ClockHand};
 use ipse_geo::Atlas;
 use ipse_model::{KeyId, Now, Scope};
@@ -98,7 +98,8 @@ impl House {
                 keys.push(create_key(&records, *scope, *daily_limit).await);
             }
             records.close().await;
-            (Server::start(config, clock, plan.atlas).await.unwrap(), keys)
+            let geo = Geo::of(plan.atlas, &config);
+            (Server::start(config, clock, geo).await.unwrap(), keys)
         });
         let (address, base_url) = (server.addresses()[0], server.base_url().to_owned());
         let records = server.records().clone();

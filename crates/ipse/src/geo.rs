@@ -1,0 +1,98 @@
+//! Which geo data is served: the operator's file, the data folder's own, or the one inside the program.
+
+use crate::config::Config;
+use crate::error::Error;
+use arc_swap::ArcSwap;
+use ipse_geo::{Atlas, Watched};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The snapshot that is built into the program, so that it knows places without any file.
+static BUILT_IN: &[u8] = include_bytes!("../../../data/default.ipse");
+
+/// The name of the snapshot in the data folder, where updates put it.
+const OWN_FILE: &str = "geo.ipse";
+
+/// Where the served snapshot comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From a file.
+    File(PathBuf),
+    /// From inside the program.
+    BuiltIn,
+}
+
+/// The file that a server looks for.
+pub(crate) fn file(config: &Config) -> PathBuf {
+    config.geo_data.clone().unwrap_or_else(|| config.data_dir.join(OWN_FILE))
+}
+
+/// The bytes of the snapshot that a server with this configuration would serve, and where they come from.
+pub(crate) fn bytes(config: &Config) -> Result<(Vec<u8>, Origin), Error> {
+    let path = file(config);
+    if config.geo_data.is_none() && !path.exists() {
+        return Ok((BUILT_IN.to_vec(), Origin::BuiltIn));
+    }
+    let bytes = ipse_geo::read_file(&path).map_err(|source| Error::snapshot(&path, source))?;
+    Ok((bytes, Origin::File(path)))
+}
+
+/// The atlas that is served, and the file that may replace it.
+pub struct Geo {
+    /// What is served right now.
+    pub atlas: Arc<ArcSwap<Atlas>>,
+    /// Where it came from.
+    pub origin: Origin,
+    watched: Watched,
+}
+
+impl Geo {
+    /// Loads the data to begin with. A file that was asked for must be right; without it, a file that is not gives way
+    /// to the data inside the program.
+    pub fn load(config: &Config) -> Result<Self, Error> {
+        let mut watched = Watched::new(file(config));
+        if watched.has_changed() || config.geo_data.is_some() {
+            match watched.load() {
+                Ok(atlas) => return Ok(Self::new(atlas, Origin::File(watched.path().to_owned()), watched)),
+                Err(source) if config.geo_data.is_some() => {
+                    return Err(Error::snapshot(watched.path(), source));
+                }
+                Err(error) => tracing::error!(
+                    file = %watched.path().display(), %error,
+                    "the geo data cannot be used; serving the data inside the program instead"
+                ),
+            }
+        }
+        let atlas = Atlas::read(BUILT_IN)
+            .map_err(|source| Error::snapshot(Path::new("the data inside the program"), source))?;
+        Ok(Self::new(atlas, Origin::BuiltIn, watched))
+    }
+
+    /// Serves this atlas until the configuration's file says otherwise. For tests and fault campaigns.
+    #[must_use]
+    pub fn of(atlas: Atlas, config: &Config) -> Self {
+        Self::new(atlas, Origin::BuiltIn, Watched::new(file(config)))
+    }
+
+    fn new(atlas: Atlas, origin: Origin, watched: Watched) -> Self {
+        Self { atlas: Arc::new(ArcSwap::from_pointee(atlas)), origin, watched }
+    }
+
+    /// Takes what is in the file now, if there is another file than before or `asked`. What cannot be used is told, and
+    /// the atlas stays. Everything dear happens here, beside the requests; they only see another pointer.
+    pub(crate) fn refresh(&mut self, asked: bool) {
+        if !self.watched.has_changed() && !asked {
+            return;
+        }
+        let file = self.watched.path().display().to_string();
+        match self.watched.load() {
+            Ok(atlas) => {
+                tracing::info!(file, version = atlas.version(), "new geo data is served");
+                let old = self.atlas.swap(Arc::new(atlas));
+                // Usually the last owner, and then the memory is given back here and not during a request.
+                drop(old);
+            }
+            Err(error) => tracing::warn!(file, %error, "the geo data cannot be used; the old is served on"),
+        }
+    }
+}
