@@ -7,6 +7,7 @@ mod browser;
 mod commands;
 mod configuration;
 mod cors;
+mod data;
 mod demo;
 mod geo;
 mod http_layer;
