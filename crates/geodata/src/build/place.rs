@@ -195,3 +195,100 @@ fn take<'a, T>(known: &mut Option<(T, Label<'a>)>, said: Option<T>, label: Label
         *known = said.map(|said| (said, label));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Label<'_> = Label("first");
+    const SECOND: Label<'_> = Label("second");
+
+    fn facts(country: &[u8; 2], region: Option<&str>, city: Option<&str>) -> Facts {
+        Facts {
+            country: Some(*country),
+            region: region.map(Box::from),
+            city: city.map(Box::from),
+            ..Facts::default()
+        }
+    }
+
+    fn at(facts: Facts, latitude: f64, longitude: f64) -> Facts {
+        Facts { latitude: Degrees::latitude(latitude), longitude: Degrees::longitude(longitude), ..facts }
+    }
+
+    fn tell<'a>(first: &'a Facts, second: &'a Facts) -> Told<'a> {
+        Places::new().tell(&[(FIRST, first), (SECOND, second)])
+    }
+
+    #[test]
+    fn the_first_source_that_knows_a_field_wins_and_others_fill_its_gaps() {
+        let first = facts(b"DE", Some("Bavaria"), Some("Munich"));
+        let second = at(facts(b"DE", Some("Bavaria"), Some("Munich")), 48.1374, 11.5755);
+        let second = Facts { postal_code: Some("80331".into()), ..second };
+        let told = tell(&first, &second);
+        assert_eq!(told.place.postal_code.as_deref(), Some("80331"));
+        assert_eq!(told.place.region_code.as_deref(), Some("DE-BY"));
+        assert!(told.conflicts.is_empty());
+        let why = |field| told.origins.iter().find(|(name, _)| *name == field).map(|(_, why)| why.as_str());
+        assert_eq!((why("city"), why("postal_code")), (Some("first"), Some("second")));
+        assert_eq!(why("timezone"), Some("coordinates and country"));
+    }
+
+    #[test]
+    fn a_source_that_contradicts_the_country_has_no_say_in_the_city() {
+        let first = facts(b"FR", None, None);
+        let second = at(facts(b"DE", Some("Berlin"), Some("Berlin")), 52.52, 13.405);
+        let told = tell(&first, &second);
+        assert_eq!((told.place.country.as_deref(), told.place.city), (Some("FR"), None));
+        assert_eq!(told.place.position, None);
+        assert!(told.conflicts == [("country", FIRST, SECOND)]);
+    }
+
+    #[test]
+    fn a_source_that_contradicts_the_city_has_no_say_in_where_it_is() {
+        let first = facts(b"DE", Some("Bavaria"), Some("Munich"));
+        let second = at(facts(b"DE", Some("Bavaria"), Some("Nuremberg")), 49.4521, 11.0767);
+        let told = tell(&first, &second);
+        assert_eq!((told.place.city.as_deref(), told.place.position), (Some("Munich"), None));
+        assert!(told.conflicts == [("city", FIRST, SECOND)]);
+    }
+
+    #[test]
+    fn facts_of_the_country_are_filled_in_and_members_of_the_union_known() {
+        #[track_caller]
+        fn check(country: &[u8; 2], name: &str, continent: &str, currency: &str, is_eu: bool) {
+            let place = tell(&facts(country, None, None), &Facts::default()).place;
+            assert_eq!(place.country_name.as_deref(), Some(name));
+            assert_eq!(place.continent.as_deref(), Some(continent));
+            assert_eq!((place.currency.as_deref(), place.is_eu), (Some(currency), Some(is_eu)));
+        }
+        check(b"GB", "United Kingdom", "EU", "GBP", false);
+        check(b"HR", "Croatia", "EU", "EUR", true);
+        check(b"RE", "Réunion", "AF", "EUR", true);
+        check(b"CH", "Switzerland", "EU", "CHF", false);
+    }
+
+    #[test]
+    fn codes_and_zones_of_a_source_are_taken_if_they_exist() {
+        let source = |code: &str, zone: &str| Facts {
+            region_code: Some(code.into()),
+            zone: Some(zone.into()),
+            ..facts(b"US", None, None)
+        };
+        let place = tell(&source("US-CA", "America/Los_Angeles"), &Facts::default()).place;
+        assert_eq!(
+            (place.region.as_deref(), place.region_code.as_deref()),
+            (Some("California"), Some("US-CA"))
+        );
+        assert_eq!(place.zone.as_ref().map(Zone::name), Some("America/Los_Angeles"));
+        let place = tell(&source("US-XX", "America/Nowhere"), &Facts::default()).place;
+        assert_eq!((place.region, place.region_code, place.zone), (None, None, None));
+    }
+
+    #[test]
+    fn a_country_with_one_zone_needs_no_coordinates() {
+        let place = tell(&facts(b"NL", None, None), &Facts::default()).place;
+        assert_eq!(place.zone.as_ref().map(Zone::name), Some("Europe/Amsterdam"));
+        assert_eq!(tell(&facts(b"US", None, None), &Facts::default()).place.zone, None);
+    }
+}
