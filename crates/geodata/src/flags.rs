@@ -4,7 +4,10 @@
 //! lists are in `data/asn`; what they do not know is left to careful rules over the name. An access provider is
 //! never flagged by us: only an operator, in a file of their own, may do that.
 
+mod files;
 mod names;
+
+pub use files::{OperatorFileError, OperatorFiles};
 
 use std::collections::HashMap;
 use std::fmt;

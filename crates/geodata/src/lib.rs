@@ -9,11 +9,16 @@ mod facts;
 mod fill;
 mod flags;
 pub mod sources;
+mod update;
 
 pub use build::{BuildError, Recipe, Step, build};
 pub use download::{
     Checksum, Credentials, DbIpEdition, Download, DownloadError, Downloader, Outcome, Patience, Progress,
-    SourceUrl, dbip_urls, maxmind_download, unpack_mmdb,
+    SourceUrl, Vendors, dbip_urls, maxmind_download, unpack_mmdb,
 };
 pub use facts::{Facts, Range, Table};
-pub use flags::{BadLine, BadLines, Fault, Flags, Reason, Ruling, Verdict};
+pub use flags::{BadLine, BadLines, Fault, Flags, OperatorFileError, OperatorFiles, Reason, Ruling, Verdict};
+pub use update::{
+    Standing, Supply, UpdateError, UpdatePlan, UpdateStep, Updated, Wanted, WantedError, Watcher, update,
+    write_snapshot,
+};

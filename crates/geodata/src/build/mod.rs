@@ -14,6 +14,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use tally::{Known, Tally, Weight};
 
+/// What snapshots say built them.
+pub(crate) const BUILDER: &str = concat!("ipse ", env!("CARGO_PKG_VERSION"));
+
 /// What a snapshot is built from.
 pub struct Recipe<'a> {
     /// Files that were read, in the order in which they are believed.
@@ -209,7 +212,7 @@ impl<'a> Merge<'a> {
         let (coverage, fills, conflicts) = self.tally.report();
         self.draft.describe(About {
             built: recipe.built,
-            builder: concat!("ipse ", env!("CARGO_PKG_VERSION")).to_owned(),
+            builder: BUILDER.to_owned(),
             sources: recipe.sources.iter().map(about).collect(),
             coverage,
             fills,

@@ -36,12 +36,12 @@ pub(super) fn find(text: &str, name: &str) -> Option<[u8; 32]> {
     }
 }
 
-pub(super) fn of_bytes(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn of_bytes(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
 /// Reads to the end.
-pub(super) fn of_reader(mut reader: impl Read) -> io::Result<[u8; 32]> {
+pub(crate) fn of_reader(mut reader: impl Read) -> io::Result<[u8; 32]> {
     let mut sum = Sha256::new();
     let mut buffer = vec![0; 128 * 1024];
     loop {
@@ -54,7 +54,7 @@ pub(super) fn of_reader(mut reader: impl Read) -> io::Result<[u8; 32]> {
     }
 }
 
-pub(super) fn hex(sum: &[u8; 32]) -> String {
+pub(crate) fn hex(sum: &[u8; 32]) -> String {
     sum.iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -187,7 +187,7 @@ impl Downloader {
     ) -> Result<Attempt, DownloadError> {
         let shown = || download.url.to_string();
         let limit_bytes = self.patience.largest_bytes;
-        let identity = checksum::hex(&checksum::of_bytes(download.url.as_url().as_str().as_bytes()));
+        let identity = download.url.identity();
         let part = shelf.arriving().await.filter(|memo| memo.url == identity);
         let good = match &part {
             // The part is newer than the good file.

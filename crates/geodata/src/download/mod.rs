@@ -13,7 +13,7 @@
 
 mod answer;
 mod archive;
-mod checksum;
+pub(crate) mod checksum;
 mod client;
 mod error;
 mod patience;
@@ -27,4 +27,4 @@ pub use client::{Download, Downloader, Outcome, Progress};
 pub use error::DownloadError;
 pub use patience::Patience;
 pub use url::{Credentials, SourceUrl};
-pub use vendors::{DbIpEdition, dbip_urls, maxmind_download};
+pub use vendors::{DbIpEdition, Vendors, dbip_urls, maxmind_download};

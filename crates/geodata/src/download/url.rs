@@ -1,5 +1,6 @@
 //! Where a file lies, and the secrets needed to get it: neither shows them to anybody.
 
+use super::checksum;
 use super::error::DownloadError;
 use reqwest::Url;
 use std::fmt;
@@ -26,6 +27,21 @@ impl SourceUrl {
         });
         clear_user(&mut url);
         Ok(Self { url, credentials })
+    }
+
+    /// What tells this URL from any other, secrets included, without showing them.
+    pub(crate) fn identity(&self) -> String {
+        checksum::hex(&checksum::of_bytes(self.url.as_str().as_bytes()))
+    }
+
+    /// The last word of the path, made a harmless name for a file. Vendors are known by it.
+    pub(crate) fn file_name(&self) -> String {
+        let name = self.url.path().rsplit('/').next().unwrap_or_default();
+        let harmless = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+        let name: String =
+            decoded(name).chars().map(|letter| if harmless(letter) { letter } else { '_' }).collect();
+        let name = name.trim_start_matches('.');
+        if name.is_empty() { "data".to_owned() } else { name.chars().take(100).collect() }
     }
 
     pub(super) fn as_url(&self) -> &Url {
@@ -136,6 +152,22 @@ mod tests {
         shows("https://user:pass@a.example:444/b.gz#frag", "https://a.example:444/b.gz");
         shows("https://a.example/d?license_key=secret&suffix=tar.gz", "https://a.example/d?…");
         shows("http://a.example/?token=secret", "http://a.example/?…");
+    }
+
+    #[track_caller]
+    fn named(text: &str, name: &str) {
+        assert_eq!(SourceUrl::parse(text).unwrap().file_name(), name);
+    }
+
+    #[test]
+    fn a_url_names_a_file_that_stays_in_its_folder() {
+        named("https://a.example/b/dbip-city-ipv4.mmdb.gz?token=secret", "dbip-city-ipv4.mmdb.gz");
+        named("https://a.example/download?file=DB11", "download");
+        named("https://a.example", "data");
+        named("https://a.example/..%2f..%2fetc%2fpasswd", "_.._etc_passwd");
+        named("https://a.example/%2e%2e", "data");
+        named("https://a.example/a%00b%20c", "a_b_c");
+        named(&format!("https://a.example/{}", "x".repeat(300)), &"x".repeat(100));
     }
 
     #[track_caller]

@@ -18,16 +18,39 @@ pub enum DbIpEdition {
     AsnLite,
 }
 
+/// The vendors' servers. They are only ever others in tests, and where an operator keeps a mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vendors {
+    /// Scheme and host of DB-IP.
+    pub dbip: String,
+    /// Scheme and host of `MaxMind`.
+    pub maxmind: String,
+}
+
+impl Default for Vendors {
+    fn default() -> Self {
+        Self {
+            dbip: "https://download.db-ip.com".to_owned(),
+            maxmind: "https://download.maxmind.com".to_owned(),
+        }
+    }
+}
+
 /// This month's file of DB-IP and the one before, which is still the newest until the new one appears, some time on
 /// the first. Both take part in [`Downloader::fetch_first_available`](super::Downloader::fetch_first_available).
-pub fn dbip_urls(edition: DbIpEdition, today: Day) -> Result<[SourceUrl; 2], DownloadError> {
+pub fn dbip_urls(
+    vendors: &Vendors,
+    edition: DbIpEdition,
+    today: Day,
+) -> Result<[SourceUrl; 2], DownloadError> {
     let name = match edition {
         DbIpEdition::CityLite => "city",
         DbIpEdition::AsnLite => "asn",
     };
     let url = |month: Date| {
         SourceUrl::parse(&format!(
-            "https://download.db-ip.com/free/dbip-{name}-lite-{:04}-{:02}.mmdb.gz",
+            "{}/free/dbip-{name}-lite-{:04}-{:02}.mmdb.gz",
+            vendors.dbip,
             month.year(),
             month.month()
         ))
@@ -38,6 +61,7 @@ pub fn dbip_urls(edition: DbIpEdition, today: Day) -> Result<[SourceUrl; 2], Dow
 
 /// A database of `MaxMind`, such as `GeoLite2-City`, as the archive that [`unpack_mmdb`](super::unpack_mmdb) opens.
 pub fn maxmind_download(
+    vendors: &Vendors,
     edition: &str,
     credentials: Credentials,
     file: &Path,
@@ -48,9 +72,7 @@ pub fn maxmind_download(
         });
     }
     let url = |suffix: &str| {
-        SourceUrl::parse(&format!(
-            "https://download.maxmind.com/geoip/databases/{edition}/download?suffix={suffix}"
-        ))
+        SourceUrl::parse(&format!("{}/geoip/databases/{edition}/download?suffix={suffix}", vendors.maxmind))
     };
     Ok(Download {
         url: url("tar.gz")?,
@@ -72,7 +94,7 @@ mod tests {
 
     #[track_caller]
     fn check(edition: DbIpEdition, day: u32, expected: [&str; 2]) {
-        let urls = dbip_urls(edition, Day(day)).unwrap();
+        let urls = dbip_urls(&Vendors::default(), edition, Day(day)).unwrap();
         assert_eq!(
             urls.map(|url| url.to_string()),
             expected.map(|name| format!("https://download.db-ip.com/free/{name}.mmdb.gz"))
@@ -93,8 +115,9 @@ mod tests {
 
     #[test]
     fn maxmind_has_a_checksum_beside_each_archive() {
-        let file = Path::new("cache/city.tar.gz");
-        let download = maxmind_download("GeoLite2-City", Credentials::new("42", "secret"), file).unwrap();
+        let (vendors, file) = (Vendors::default(), Path::new("cache/city.tar.gz"));
+        let download =
+            maxmind_download(&vendors, "GeoLite2-City", Credentials::new("42", "secret"), file).unwrap();
         assert_eq!(
             download.url.as_url().as_str(),
             "https://download.maxmind.com/geoip/databases/GeoLite2-City/download?suffix=tar.gz"
@@ -103,7 +126,10 @@ mod tests {
         assert_eq!(sum.as_url().query(), Some("suffix=tar.gz.sha256"));
         assert!(!format!("{download:?}").contains("secret"));
         for edition in ["", "../x", "a b", "a?b"] {
-            assert!(maxmind_download(edition, Credentials::new("", ""), file).is_err(), "{edition}");
+            assert!(
+                maxmind_download(&vendors, edition, Credentials::new("", ""), file).is_err(),
+                "{edition}"
+            );
         }
     }
 }

@@ -7,6 +7,7 @@ mod redirects;
 mod resume;
 mod secure;
 mod server;
+mod update;
 
 use ipse_geodata::{
     Checksum, Credentials, Download, DownloadError, Downloader, Outcome, Patience, Progress, SourceUrl,

@@ -35,6 +35,13 @@ pub(crate) fn written(status: &str, headers: &[&str], body: &str) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// A whole file, whatever its bytes are.
+pub(crate) fn file(etag: &str, content: &[u8]) -> Answer {
+    let length = format!("Content-Length: {}", content.len());
+    let head = written("200 OK", &[&length, &format!("ETag: \"{etag}\"")], "");
+    Answer::Bytes([&head, content].concat())
+}
+
 /// A request's head.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
