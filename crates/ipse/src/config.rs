@@ -3,8 +3,10 @@
 use crate::error::Error;
 use crate::settings::{Flags, Given, SETTINGS, Source, gather};
 use crate::table::Table;
+use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
 use ipnet::IpNet;
 use ipse_edge::{AddressHeader, ListenAddr, Trust};
+use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -33,6 +35,8 @@ pub struct Config {
     pub signup_url: Option<String>,
     /// Where to get a higher limit; `None` for our own page.
     pub enterprise_url: Option<String>,
+    /// What geo data is updated from, and how often.
+    pub geo_updates: GeoUpdates,
     /// How many connections may be open at once.
     pub max_connections: usize,
     /// How long requests in progress may take at the end.
@@ -132,6 +136,8 @@ impl Settings {
         for setting in SETTINGS {
             let given = &self.given[setting.name];
             let value = match (given.values.is_empty(), setting.name) {
+                (false, "maxmind_key") => "(hidden)".to_owned(),
+                (false, "geo_source") => sources(&given.values).join(", "),
                 (false, _) => given.values.join(", "),
                 (true, "base_url") => self.links.base_url.clone(),
                 (true, "docs_url") => self.links.docs_url.clone(),
@@ -175,6 +181,7 @@ impl Reader<'_> {
         let docs_url = self.url("docs_url");
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
+        let geo_updates = self.geo_updates();
         let max_connections =
             self.one("max_connections", "a number from 1 to 1000000", |text| number(text, 1, 1_000_000));
         let drain = self.one("drain_seconds", "a number from 0 to 3600", |text| number(text, 0, 3600));
@@ -189,11 +196,107 @@ impl Reader<'_> {
             docs_url: docs_url?,
             signup_url: signup_url?,
             enterprise_url: enterprise_url?,
+            geo_updates: geo_updates?,
             max_connections: usize::try_from(max_connections?).ok()?,
             drain: Duration::from_secs(drain?),
             log_level: log_level?,
             log_format: log_format?,
         })
+    }
+
+    fn geo_updates(&mut self) -> Option<GeoUpdates> {
+        let sources = self.sources();
+        let flags = self.each("geo_flags", "the path of a file", file);
+        let hours =
+            self.one("geo_update_hours", "a number of hours from 1 to 8760, or 0 for never", |text| {
+                number(text, 0, 8760)
+            });
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let account = self.optional("maxmind_account", "the number of an account", |text| {
+            is_number(text).then(|| text.to_owned())
+        });
+        let key_file = self.optional("maxmind_key_file", "the path of a file", file);
+        let key = self.licence_key();
+        let (sources, account, key_file, key) = (sources?, account?, key_file?, key?);
+        let key = match (key_file, key) {
+            (Some(_), Some(_)) => {
+                self.problem("maxmind_key", "and maxmind_key_file cannot both be set; keep the file");
+                return None;
+            }
+            (Some(file), None) => Some(LicenceKey::File(file)),
+            (None, Some(key)) => Some(LicenceKey::Text(key)),
+            (None, None) => None,
+        };
+        let maxmind = match (account, key) {
+            (Some(account), Some(key)) => Some(MaxMind { account, key }),
+            (Some(_), None) => {
+                self.problem("maxmind_account", "needs the licence key as well: set maxmind_key_file");
+                return None;
+            }
+            (None, key) => {
+                let name = match key {
+                    Some(LicenceKey::File(_)) => Some("maxmind_key_file"),
+                    Some(LicenceKey::Text(_)) => Some("maxmind_key"),
+                    None => None,
+                };
+                if let Some(name) = name {
+                    self.problem(name, "needs the number of the account as well: set maxmind_account");
+                    return None;
+                }
+                None
+            }
+        };
+        let theirs = |wanted: &&Wanted| matches!(wanted.supply, Supply::MaxMind { .. });
+        if let (None, Some(wanted)) = (&maxmind, sources.iter().find(theirs)) {
+            let what = format!(
+                "{:?} needs an account: set maxmind_account and maxmind_key_file",
+                wanted.to_string()
+            );
+            self.problem("geo_source", &what);
+            return None;
+        }
+        let every = hours?.checked_mul(3600).filter(|seconds| *seconds > 0).map(Duration::from_secs);
+        Some(GeoUpdates {
+            sources,
+            flags: flags?,
+            maxmind,
+            vendors: Vendors::default(),
+            rhythm: every.map(Rhythm::of),
+        })
+    }
+
+    /// Sources say themselves what is wrong with them, because they may hold secrets.
+    fn sources(&mut self) -> Option<Vec<Wanted>> {
+        let given = &self.given["geo_source"];
+        if given.values.is_empty() {
+            self.problem("geo_source", "is empty; allowed is KIND:SOURCE, such as city:dbip-city-lite");
+            return None;
+        }
+        let parsed: Vec<_> = given.values.iter().map(|text| text.parse::<Wanted>()).collect();
+        for error in parsed.iter().filter_map(|wanted| wanted.as_ref().err()) {
+            self.problem("geo_source", &error.to_string());
+        }
+        parsed.into_iter().collect::<Result<_, _>>().ok()
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn licence_key(&mut self) -> Option<Option<Secret>> {
+        let Some(text) = self.given["maxmind_key"].values.first() else { return Some(None) };
+        let key = Secret::read(text);
+        if key.is_none() {
+            self.problem("maxmind_key", "is no licence key: it must be one word of letters, digits and _");
+        }
+        key.map(Some)
+    }
+
+    fn problem(&mut self, name: &str, what: &str) {
+        let place = place(name, &self.given[name].source);
+        self.problems.push(format!("  {place}: {what}"));
+    }
+
+    /// Any number of values, none included.
+    fn each<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+        if self.given[name].values.is_empty() { Some(Vec::new()) } else { self.all(name, allowed, parse) }
     }
 
     fn all<T>(&mut self, name: &str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
@@ -255,6 +358,17 @@ fn place(name: &str, source: &Source) -> String {
 
 fn number(text: &str, least: u64, most: u64) -> Option<u64> {
     text.parse().ok().filter(|number| (least..=most).contains(number))
+}
+
+fn file(text: &str) -> Option<PathBuf> {
+    (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// Sources as they may be shown.
+fn sources(texts: &[String]) -> Vec<String> {
+    let shown =
+        |text: &String| text.parse::<Wanted>().map_or_else(|_| "…".to_owned(), |wanted| wanted.to_string());
+    texts.iter().map(shown).collect()
 }
 
 fn level(text: &str) -> Option<Level> {
@@ -325,6 +439,65 @@ mod tests {
         ] {
             assert!(error.contains(part), "{part} is missing in {error}");
         }
+    }
+
+    #[track_caller]
+    fn wrong(settings: &[(&str, &str)], sentence: &str) {
+        let error = read(settings).unwrap_err();
+        assert_eq!(error, format!("the configuration is not valid:\n  {sentence}"));
+        assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn sources_of_geo_data_are_checked_and_show_no_secret() {
+        let account = ("maxmind_account", "42");
+        let config = read(&[account, ("maxmind_key", "secret_1"), ("geo_update_hours", "24")]).unwrap();
+        assert!(!format!("{config:?}").contains("secret"), "{config:?}");
+        assert_eq!(config.geo_updates.sources.len(), 2);
+        wrong(
+            &[("geo_source", "city:geolite")],
+            "environment IPSE_GEO_SOURCE: \"city:geolite\" is not allowed: the source after the colon must be \
+             dbip-city-lite, dbip-asn-lite, maxmind:EDITION, an address that begins with https:// or http://, or the \
+             path of a file with a / in it",
+        );
+        wrong(
+            &[("geo_source", "city:https://a.example/x?key=secret#md5=1")],
+            "environment IPSE_GEO_SOURCE: \"city:…\" is not allowed: behind a # only sha256=… may stand",
+        );
+        wrong(
+            &[("geo_source", "")],
+            "environment IPSE_GEO_SOURCE: is empty; allowed is KIND:SOURCE, such as city:dbip-city-lite",
+        );
+        wrong(
+            &[("geo_source", "city:maxmind:GeoLite2-City")],
+            "environment IPSE_GEO_SOURCE: \"city:maxmind:GeoLite2-City\" needs an account: set maxmind_account and \
+             maxmind_key_file",
+        );
+        wrong(
+            &[account],
+            "environment IPSE_MAXMIND_ACCOUNT: needs the licence key as well: set maxmind_key_file",
+        );
+        wrong(
+            &[("maxmind_key", "secret_1")],
+            "environment IPSE_MAXMIND_KEY: needs the number of the account as well: set maxmind_account",
+        );
+        wrong(
+            &[account, ("maxmind_key", "secret key")],
+            "environment IPSE_MAXMIND_KEY: is no licence key: it must be one word of letters, digits and _",
+        );
+        wrong(
+            &[account, ("maxmind_key", "secret_1"), ("maxmind_key_file", "/key")],
+            "environment IPSE_MAXMIND_KEY: and maxmind_key_file cannot both be set; keep the file",
+        );
+        wrong(
+            &[("maxmind_account", "me"), ("maxmind_key_file", "/key")],
+            "environment IPSE_MAXMIND_ACCOUNT: \"me\" is not allowed; allowed is the number of an account",
+        );
+        wrong(
+            &[("geo_update_hours", "-1")],
+            "environment IPSE_GEO_UPDATE_HOURS: \"-1\" is not allowed; allowed is a number of hours from 1 to 8760, or \
+             0 for never",
+        );
     }
 
     #[test]

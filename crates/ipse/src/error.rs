@@ -18,6 +18,9 @@ pub enum Error {
     /// Something that was asked for and cannot be, in words.
     #[error("{0}")]
     Refused(String),
+    /// Geo data that was not updated.
+    #[error(transparent)]
+    Update(#[from] ipse_geodata::UpdateError),
     /// A file that is no snapshot, or a damaged one.
     #[error("{file} cannot be used as geo data: {source}")]
     Snapshot {

@@ -11,9 +11,11 @@ mod process;
 mod server;
 mod settings;
 mod table;
+mod update;
 
 pub use commands::run;
 pub use config::Config;
 pub use error::Error;
 pub use geo::{Geo, Origin};
 pub use server::Server;
+pub use update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::geo::{Geo, Origin};
+use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{Clock, Edge, Visit};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 
 /// How often changes of keys are looked for: well within the second that is promised.
@@ -137,6 +139,7 @@ impl Server {
         let mut refreshing = tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), ended.clone()));
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
+        let updating = update::keep_updated(&config, &clock);
         let edge = Edge {
             listeners,
             trust: config.trust,
@@ -161,6 +164,8 @@ impl Server {
         };
         edge.run(stop, hurry).await;
         let _ = ending.send(true);
+        // A download goes on where it ended, and a snapshot is put in place in one step.
+        updating.iter().for_each(JoinHandle::abort);
         for task in [refreshing, folding, watching] {
             if !task.is_finished() {
                 let _ = task.await;

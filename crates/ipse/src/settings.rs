@@ -99,6 +99,49 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Where to get a higher daily limit; by default a page of this server",
     },
     Setting {
+        name: "geo_source",
+        default: &["city:dbip-city-lite", "asn:dbip-asn-lite"],
+        repeatable: true,
+        value: "KIND:SOURCE",
+        help: "What geo data is updated from: city, country, asn or anonymous, then dbip-city-lite, dbip-asn-lite, \
+               maxmind:EDITION, a URL (with #sha256=… to verify it) or a path; repeatable, the first that knows wins",
+    },
+    Setting {
+        name: "geo_flags",
+        default: &[],
+        repeatable: true,
+        value: "FILE",
+        help: "Networks to flag or to spare: lines `deny ASN hosting|proxy|both` and `allow ASN`; repeatable",
+    },
+    Setting {
+        name: "geo_update_hours",
+        default: &["0"],
+        repeatable: false,
+        value: "N",
+        help: "How often a server updates its geo data by itself; 0 for never",
+    },
+    Setting {
+        name: "maxmind_account",
+        default: &[],
+        repeatable: false,
+        value: "ID",
+        help: "The number of your account with MaxMind, for sources named maxmind:EDITION",
+    },
+    Setting {
+        name: "maxmind_key_file",
+        default: &[],
+        repeatable: false,
+        value: "FILE",
+        help: "A file that holds your licence key of MaxMind",
+    },
+    Setting {
+        name: "maxmind_key",
+        default: &[],
+        repeatable: false,
+        value: "KEY",
+        help: "The licence key itself; better in a file, because others can see flags and variables",
+    },
+    Setting {
         name: "max_connections",
         default: &["10000"],
         repeatable: false,
@@ -161,15 +204,15 @@ impl fmt::Display for Source {
     }
 }
 
-/// The texts of one setting, and where they came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The texts of one setting, and where they came from. Without `Debug`, because they may be secret.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) values: Vec<String>,
     pub(crate) source: Source,
 }
 
-/// The flags as they were typed.
-#[derive(Clone, Debug, Default)]
+/// The flags as they were typed. Without `Debug`, because one of them may be a secret.
+#[derive(Clone, Default)]
 pub(crate) struct Flags {
     values: BTreeMap<&'static str, Vec<String>>,
     file: Option<String>,
@@ -211,16 +254,31 @@ impl Flags {
 }
 
 /// All settings as flags.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ServeFlags(pub(crate) Flags);
 
 /// The flags of commands that only look for the data.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct DataFlags(pub(crate) Flags);
 
 /// The flags of commands that look at the geo data that a server would serve.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct GeoFlags(pub(crate) Flags);
+
+/// The flags of commands that update geo data.
+#[derive(Clone, Default)]
+pub(crate) struct UpdateFlags(pub(crate) Flags);
+
+/// What an update of geo data depends on.
+const OF_UPDATES: &[&str] = &[
+    "data_dir",
+    "geo_data",
+    "geo_source",
+    "geo_flags",
+    "maxmind_account",
+    "maxmind_key_file",
+    "maxmind_key",
+];
 
 macro_rules! flags {
     ($name:ident, $chosen:expr) => {
@@ -249,6 +307,7 @@ macro_rules! flags {
 flags!(ServeFlags, |_| true);
 flags!(DataFlags, |setting| setting.name == "data_dir");
 flags!(GeoFlags, |setting| ["data_dir", "geo_data"].contains(&setting.name));
+flags!(UpdateFlags, |setting| OF_UPDATES.contains(&setting.name));
 
 /// Puts flags, environment and file together. What is unknown is added to `problems`, by name.
 pub(crate) fn gather(

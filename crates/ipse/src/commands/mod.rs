@@ -7,10 +7,11 @@ mod serve;
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::process;
 use crate::settings::{DataFlags, Flags, ServeFlags};
+use crate::{process, update};
 use clap::{Parser, Subcommand};
 use ipse_edge::Clock;
+use ipse_geodata::{OperatorFiles, UpdateError};
 use ipse_model::Now;
 use ipse_store::{DataFolder, Records};
 use serde::Serialize;
@@ -82,12 +83,16 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 fn dispatch(line: Line) -> Result<(), Error> {
     match line.command.unwrap_or(Command::Serve { flags: line.flags }) {
-        Command::Serve { flags } => serve::serve(read(&flags.0)?),
+        Command::Serve { flags } => {
+            let config = read(&flags.0)?;
+            check_updates(&config)?;
+            serve::serve(config)
+        }
         Command::Account(command) => account::run(command),
         Command::Key(command) => key::run(command),
         Command::Data(command) => data::run(&command),
         Command::Config(ConfigCommand::Check { flags }) => {
-            read(&flags.0)?;
+            check_updates(&read(&flags.0)?)?;
             say("The configuration is valid.");
             Ok(())
         }
@@ -100,6 +105,15 @@ fn dispatch(line: Line) -> Result<(), Error> {
 
 fn read(flags: &Flags) -> Result<Config, Error> {
     Config::read(flags, std::env::vars_os()).map(|(config, _)| config)
+}
+
+/// Whether updates that a server shall make by itself could begin: what is wrong is better told now than in an hour.
+fn check_updates(config: &Config) -> Result<(), Error> {
+    if config.geo_updates.rhythm.is_some() {
+        let plan = update::plan(config, false)?;
+        OperatorFiles::read(&plan.flags).and_then(|files| files.flags()).map_err(UpdateError::Flags)?;
+    }
+    Ok(())
 }
 
 /// What a command that looks at the data works with.

@@ -18,6 +18,7 @@ mod pages;
 mod privacy;
 mod start_stop;
 mod storage;
+mod update;
 
 use ipse::{Config, Geo, Server};
 use ipse_edge::{Clock, ClockHand};

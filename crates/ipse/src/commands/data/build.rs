@@ -8,7 +8,7 @@ use clap::Args;
 use ipse_edge::Clock;
 use ipse_geo::Snapshot;
 use ipse_geodata::sources::{self, Kind, Source};
-use ipse_geodata::{Flags, Recipe, Step, build};
+use ipse_geodata::{Flags, OperatorFileError, OperatorFiles, Recipe, Step, build, write_snapshot};
 use std::path::{Path, PathBuf};
 
 /// What to build from. Several files of one kind form a chain: the first that knows a field wins.
@@ -58,12 +58,15 @@ pub(super) fn run(command: &Build) -> Result<(), Error> {
             .map_err(|error| Error::Refused(format!("--date: {error}")))?,
         None => Clock::system().now().unix_ms / 1000,
     };
-    let flags = operator_flags(&command.flags)?;
+    let refused = |error: OperatorFileError| Error::Refused(error.to_string());
+    let flags = OperatorFiles::read(&command.flags).and_then(|files| files.flags()).map_err(refused)?;
     let snapshot = make(&files, &flags, built)?;
-    write(&command.output, &snapshot)?;
+    let output = command.output.display();
+    write_snapshot(&command.output, &snapshot)
+        .map_err(|error| Error::Refused(format!("cannot write {output}: {error}")))?;
     let read = Snapshot::read(&snapshot).map_err(|error| Error::snapshot(&command.output, error))?;
     report::print_all(&read, snapshot.len())?;
-    say(&format!("Wrote {}.", command.output.display()));
+    say(&format!("Wrote {output}."));
     Ok(())
 }
 
@@ -101,25 +104,4 @@ pub(super) fn make(files: &[(Kind, &Path)], flags: &Flags, built: i64) -> Result
         packing.finish();
     }
     snapshot.map_err(|error| Error::Refused(error.to_string()))
-}
-
-pub(super) fn operator_flags(files: &[PathBuf]) -> Result<Flags, Error> {
-    let mut flags = Flags::built_in();
-    for path in files {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::Refused(format!("cannot read {name}: {error}")))?;
-        flags.add_operator_file(&name, &text).map_err(|error| Error::Refused(error.to_string()))?;
-    }
-    Ok(flags)
-}
-
-/// Writes beside the target and moves it there, so that a server that watches it never sees a half.
-pub(super) fn write(path: &Path, snapshot: &[u8]) -> Result<(), Error> {
-    let wrong = |error: std::io::Error| Error::Refused(format!("cannot write {}: {error}", path.display()));
-    let beside = path.with_added_extension("new");
-    std::fs::write(&beside, snapshot)
-        .and_then(|()| std::fs::File::open(&beside)?.sync_all())
-        .and_then(|()| std::fs::rename(&beside, path))
-        .map_err(wrong)
 }

@@ -4,6 +4,7 @@ mod build;
 mod look;
 mod progress;
 mod report;
+mod update;
 
 use crate::error::Error;
 use clap::Subcommand;
@@ -48,6 +49,8 @@ pub(super) enum Command {
         #[arg(value_name = "AFTER")]
         after: PathBuf,
     },
+    /// Fetch vendors' newest files and put a new snapshot in place
+    Update(update::Update),
 }
 
 pub(super) fn run(command: &Command) -> Result<(), Error> {
@@ -57,5 +60,6 @@ pub(super) fn run(command: &Command) -> Result<(), Error> {
         Command::Lookup { addresses, explain, which } => look::lookup(which, addresses, *explain),
         Command::Verify { file } => look::verify(file),
         Command::Diff { before, after } => look::difference(before, after),
+        Command::Update(command) => update::run(command),
     }
 }

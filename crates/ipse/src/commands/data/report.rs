@@ -81,11 +81,11 @@ fn text(snapshot: &Snapshot, bytes: usize) -> String {
     text
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-fn date(unix_seconds: i64) -> String {
+pub(super) fn date(unix_seconds: i64) -> String {
     moment(unix_seconds * 1000).chars().take(10).collect()
 }
 
