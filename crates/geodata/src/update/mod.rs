@@ -212,7 +212,7 @@ fn place(plan: &UpdatePlan, wanted: &Wanted, now: Now) -> Result<Place, UpdateEr
             let name = url.file_name();
             // Each URL has a folder of its own, because many call their files the same.
             let folder = plan.cache.join(&url.identity()[..16]);
-            let (url, checksum) = (url.clone(), checksum.clone());
+            let (url, checksum) = (url.clone(), checksum.as_deref().cloned());
             let download = Download { url, file: folder.join(&name), credentials: None, checksum };
             let stem = name.strip_suffix(".tar.gz").or_else(|| name.strip_suffix(".tgz"));
             let file = stem.map_or_else(|| download.file.clone(), |stem| folder.join(format!("{stem}.mmdb")));
@@ -243,10 +243,11 @@ fn replace(
     }
     let old = Standing::read(&plan.target);
     let flags = Memo { flags: checksum::hex(&operator.digest()), cache: &plan.cache };
-    if let Some(old) = old.as_ref().filter(|_| !plan.force) {
-        if old.is_built_from(&sums(plan, files)?) && flags.are_those_of(&old.version) {
-            return Ok(Updated::Unchanged(old.clone()));
-        }
+    if let Some(old) = old.as_ref().filter(|_| !plan.force)
+        && old.is_built_from(&sums(plan, files)?)
+        && flags.are_those_of(&old.version)
+    {
+        return Ok(Updated::Unchanged(old.clone()));
     }
     let snapshot = {
         let sources = read(plan, files, watcher)?;

@@ -30,7 +30,7 @@ pub enum Supply {
         /// Where it lies.
         url: SourceUrl,
         /// How it is verified.
-        checksum: Option<Checksum>,
+        checksum: Option<Box<Checksum>>,
     },
     /// A file of this machine.
     File(PathBuf),
@@ -124,7 +124,7 @@ fn url(text: &str) -> Result<Supply, String> {
             "behind #sha256= must stand 64 hexadecimal digits, or the address where they are published",
         )?),
     };
-    Ok(Supply::Url { url, checksum })
+    Ok(Supply::Url { url, checksum: checksum.map(Box::new) })
 }
 
 fn edition_name(text: &str) -> Result<String, String> {
@@ -171,14 +171,17 @@ mod tests {
         read(
             &format!("city:http://a.example/x.mmdb#sha256={sum}"),
             "city:http://a.example/x.mmdb",
-            &Supply::Url { url: url("http://a.example/x.mmdb"), checksum: Checksum::parse(&sum) },
+            &Supply::Url {
+                url: url("http://a.example/x.mmdb"),
+                checksum: Checksum::parse(&sum).map(Box::new),
+            },
         );
         read(
             "city:https://a.example/x.mmdb#sha256=https://a.example/sums?k=v",
             "city:https://a.example/x.mmdb",
             &Supply::Url {
                 url: url("https://a.example/x.mmdb"),
-                checksum: Some(Checksum::At(url("https://a.example/sums?k=v"))),
+                checksum: Some(Box::new(Checksum::At(url("https://a.example/sums?k=v")))),
             },
         );
     }
