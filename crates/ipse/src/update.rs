@@ -117,8 +117,7 @@ pub(crate) fn plan(config: &Config, force: bool) -> Result<UpdatePlan, Error> {
         vendors: updates.vendors.clone(),
         flags: updates.flags.clone(),
         cache: config.data_dir.join("geo-cache"),
-        target: config.data_dir.join("geo.ipse"),
-        fallback: None,
+        target: crate::geo::file(config),
         force,
     })
 }

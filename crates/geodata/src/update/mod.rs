@@ -39,8 +39,6 @@ pub struct UpdatePlan {
     pub cache: PathBuf,
     /// The snapshot to replace.
     pub target: PathBuf,
-    /// What is served while there is no target, so that an update is not worse than that either.
-    pub fallback: Option<About>,
     /// Whether to build even if nothing changed, and to accept data that knows much less than the old.
     pub force: bool,
 }
@@ -259,7 +257,7 @@ fn replace(
     if new.about.fills.iter().all(|fill| fill.records == 0) {
         return Err(UpdateError::KnowsNothing);
     }
-    let used = old.as_ref().map(|old| &old.about).or(plan.fallback.as_ref());
+    let used = old.as_ref().map(|old| &old.about);
     if let Some(error) = used.filter(|_| !plan.force).and_then(|used| step_back(used, &new.about)) {
         return Err(error);
     }

@@ -44,7 +44,6 @@ impl Home {
             flags: Vec::new(),
             cache: folder.path().join("cache"),
             target: folder.path().join("geo.ipse"),
-            fallback: None,
             force: false,
         };
         Self { folder, plan }
@@ -289,19 +288,6 @@ async fn much_less_than_before_is_taken_only_by_force() {
     let (mut home, _server) = settled(vec![file("v2", LITTLE.as_bytes()), not_modified()]).await;
     assert!(home.update().await.is_err());
     home.plan.force = true;
-    assert!(is_new(&home.update().await));
-}
-
-#[tokio::test]
-async fn the_first_snapshot_is_held_against_what_is_served_without_one() {
-    let (old, _server) = settled(Vec::new()).await;
-    let path = old.folder.path().join("little.csv");
-    std::fs::write(&path, LITTLE).unwrap();
-    let mut home = Home::new(&[format!("city:{}", path.display())]);
-    home.plan.fallback = Some(Atlas::read(&old.bytes()).unwrap().about().clone());
-    assert!(home.update().await.unwrap_err().starts_with("the new data knows country of 0.00 %"));
-    assert!(!home.plan.target.exists());
-    home.plan.fallback = None;
     assert!(is_new(&home.update().await));
 }
 

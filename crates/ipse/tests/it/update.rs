@@ -2,7 +2,7 @@
 
 use crate::commands::{fail, ipse, run};
 use crate::{NOON, json};
-use ipse::{Config, Rhythm, Server};
+use ipse::{Config, Geo, Rhythm, Server};
 use ipse_edge::Clock;
 use ipse_geo::Atlas;
 use ipse_model::Address;
@@ -191,7 +191,8 @@ fn a_server_updates_by_itself() {
         Some(Rhythm { every: soon, after_failure: soon, first_within: Duration::ZERO });
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (clock, _hand) = Clock::standing_at(NOON);
-    let server = runtime.block_on(Server::start(config, clock, Atlas::empty())).unwrap();
+    let geo = Geo::of(Atlas::empty(), &config);
+    let server = runtime.block_on(Server::start(config, clock, geo)).unwrap();
     let address = server.addresses()[0];
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async { stopped.await.unwrap_or_default() };
