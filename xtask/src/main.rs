@@ -5,12 +5,15 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod default_data;
+mod geo_sources;
 mod harness;
 mod run;
 mod test;
 mod tidy;
 mod tools;
 
+use default_data::Purpose;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,6 +22,8 @@ cargo xtask test           everything that must pass before a change is merged
 cargo xtask tidy           the rules of the repository that no compiler checks
 cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
 cargo xtask bench ARGS     build for release, then measure
+cargo xtask default-data   build data/default.ipse from its pinned sources; with --check only compare,
+                           with --update take their newest versions first
 cargo xtask help           this list";
 
 /// What the shell calls a mistake of whoever typed the command, as opposed to a check that failed.
@@ -39,6 +44,13 @@ fn main() -> ExitCode {
         ("tidy", []) => root().and_then(|root| tidy::report(&root)),
         ("torture", rest) => root().and_then(|root| harness::torture(&root, rest)),
         ("bench", rest) => root().and_then(|root| harness::bench(&root, rest)),
+        ("default-data", rest) => {
+            let Some(purpose) = purpose(rest) else {
+                eprintln!("`cargo xtask default-data` takes nothing, `--check` or `--update`.");
+                return ExitCode::from(EXIT_USAGE);
+            };
+            root().and_then(|root| default_data::run(&root, purpose))
+        }
         ("test" | "tidy", [argument, ..]) => {
             eprintln!(
                 "`cargo xtask {command}` takes no arguments, and was given `{argument}`: leave it out."
@@ -54,6 +66,15 @@ fn main() -> ExitCode {
         eprintln!("{error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn purpose(arguments: &[String]) -> Option<Purpose> {
+    match arguments {
+        [] => Some(Purpose::Make),
+        [only] if only == "--check" => Some(Purpose::Check),
+        [only] if only == "--update" => Some(Purpose::Update),
+        _ => None,
+    }
 }
 
 /// The repository's root. Cargo tells it at run time; a path fixed at build time would be wrong as soon as two
