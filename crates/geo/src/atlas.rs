@@ -5,7 +5,8 @@ use crate::draft::{Draft, Origin};
 use crate::error::Error;
 use crate::file::File;
 use crate::ranges;
-use crate::rows::{self, Area, NetworkRow, PlaceRow, Spot, Texts};
+use crate::rows::{self, Area, NetworkRow, PlaceRow, Spot, Texts, TextsBuilder};
+use crate::table::Table;
 use crate::v4::{V4, V4Builder};
 use crate::v6::{V6, V6Builder};
 use ipse_model::{Address, Network, Place, Written, WrittenNetwork, WrittenPlace, Zone, unquoted};
@@ -18,10 +19,10 @@ pub struct Atlas {
     zones: Vec<Zone>,
     areas: Vec<Area>,
     area_records: Vec<Place>,
-    places: Vec<PlaceRow>,
+    places: Table<[u32; 8]>,
     texts: Texts,
     networks: Vec<NetworkRow>,
-    spots: Vec<Spot>,
+    spots: Table<[u32; 2]>,
     v4: V4,
     v6: V6,
 }
@@ -45,10 +46,10 @@ impl Atlas {
             zones: Vec::new(),
             areas: Vec::new(),
             area_records: Vec::new(),
-            places: Vec::new(),
-            texts: Texts::default(),
+            places: Table::zeros(0),
+            texts: TextsBuilder::default().finish(),
             networks: Vec::new(),
-            spots: vec![Spot::NOWHERE],
+            spots: Table::zeros(1),
             v4: V4Builder::new().finish(&[]),
             v6: nothing.finish(),
         }
@@ -74,7 +75,7 @@ impl Atlas {
         let file = File::open(snapshot)?;
         let about = rows::about(&file)?;
         let zones = rows::zones(&file)?;
-        let mut texts = Texts::default();
+        let mut texts = TextsBuilder::default();
         let area_records = rows::area_records(&file)?;
         let areas = rows::areas(&area_records, &mut texts)?;
         let places = rows::places(&file, areas.len(), zones.len(), &mut texts)?;
@@ -83,7 +84,7 @@ impl Atlas {
         let v4 = ranges::v4(&file, spots.len())?;
         let v6 = ranges::v6(&file, spots.len())?;
         let version = file.checksum();
-        texts.shrink();
+        let texts = texts.finish();
         Ok(Self { about, version, zones, areas, area_records, places, texts, networks, spots, v4, v6 })
     }
 
@@ -115,7 +116,7 @@ impl Atlas {
 impl Atlas {
     /// What is known at a spot.
     pub(crate) fn at(&self, spot: u32) -> Found<'_> {
-        Found { atlas: self, spot: self.spots[spot as usize] }
+        Found { atlas: self, spot: Spot::of(self.spots[spot as usize]) }
     }
 
     pub(crate) fn spot_count(&self) -> usize {
@@ -149,7 +150,7 @@ impl<'a> Found<'a> {
             position: written.position,
             zone: written.zone.cloned(),
             postal_code: written.postal_code.map(unquoted),
-            ..self.atlas.area_records[row.area as usize].clone()
+            ..self.atlas.area_records[row.area()].clone()
         })
     }
 
@@ -171,9 +172,9 @@ impl<'a> Found<'a> {
         self.spot
     }
 
-    fn place_row(self) -> Option<&'a PlaceRow> {
+    fn place_row(self) -> Option<PlaceRow> {
         let index = (self.spot.place as usize).checked_sub(1)?;
-        Some(&self.atlas.places[index])
+        Some(PlaceRow::of(self.atlas.places[index]))
     }
 
     fn network_row(self) -> Option<&'a NetworkRow> {
@@ -187,16 +188,16 @@ impl<'a> Found<'a> {
         Some(WrittenNetwork { system, proxy: *proxy, hosting: *hosting })
     }
 
-    fn written_place(self, row: &'a PlaceRow) -> WrittenPlace<'a> {
+    fn written_place(self, row: PlaceRow) -> WrittenPlace<'a> {
         let Atlas { areas, zones, texts, .. } = self.atlas;
-        let area = &areas[row.area as usize];
+        let area = &areas[row.area()];
         WrittenPlace {
-            city: texts.get(row.city),
+            city: texts.get(row.city()),
             area: texts.get(area.names).unwrap_or_default(),
             country: texts.get(area.country).unwrap_or_default(),
             position: row.position(),
-            zone: usize::from(row.zone).checked_sub(1).map(|zone| &zones[zone]),
-            postal_code: texts.get(row.postal_code),
+            zone: row.zone().map(|zone| &zones[zone]),
+            postal_code: texts.get(row.postal_code()),
         }
     }
 }

@@ -13,6 +13,7 @@ mod explain;
 mod file;
 mod ranges;
 mod rows;
+mod table;
 mod v4;
 mod v6;
 mod watched;

@@ -5,6 +5,7 @@ use crate::column::{Cursor, from_planes};
 use crate::draft::Origin;
 use crate::error::Error;
 use crate::file::{Column, File};
+use crate::table::Table;
 use ipse_model::{Degrees, Network, Place, Zone, area_names, country_facts, quote_into, system_names};
 
 /// A region and its country.
@@ -20,17 +21,10 @@ pub(crate) struct NetworkRow {
     pub(crate) hosting: Option<bool>,
 }
 
-/// A place; small, because there are half a million of them, and in one line of cache, because a lookup touches one.
-#[repr(align(32))]
-pub(crate) struct PlaceRow {
-    latitude: i32,
-    longitude: i32,
-    pub(crate) city: TextAt,
-    pub(crate) postal_code: TextAt,
-    pub(crate) area: u32,
-    /// One more than the index, or 0.
-    pub(crate) zone: u16,
-}
+/// A place in eight words, because there are half a million of them and a lookup touches one: latitude, longitude, where
+/// city and postal code begin, the area, the lengths of city and postal code, and one more than the zone's index or 0.
+#[derive(Clone, Copy)]
+pub(crate) struct PlaceRow([u32; 8]);
 
 /// What one address has: one more than the indexes, or 0.
 #[derive(Clone, Copy)]
@@ -41,11 +35,13 @@ pub(crate) struct Spot {
 
 /// Parts of JSON, one behind the other.
 #[derive(Default)]
-pub(crate) struct Texts(Vec<u8>);
+pub(crate) struct TextsBuilder(Vec<u8>);
+
+/// The same when all are there.
+pub(crate) struct Texts(Table<u8>);
 
 /// Where a text begins and how long it is, quotes included; a length of 0 stands for no text.
 #[derive(Clone, Copy, Default)]
-#[repr(Rust, packed(2))]
 pub(crate) struct TextAt {
     begin: u32,
     length: u16,
@@ -56,28 +52,60 @@ pub(crate) const NO_POSITION: i32 = i32::MIN;
 
 impl Spot {
     pub(crate) const NOWHERE: Self = Self { place: 0, network: 0 };
+
+    pub(crate) fn of([place, network]: [u32; 2]) -> Self {
+        Self { place, network }
+    }
 }
 
 impl PlaceRow {
-    pub(crate) fn position(&self) -> Option<(Degrees, Degrees)> {
-        (self.latitude != NO_POSITION)
-            .then(|| (Degrees::from_millionths(self.latitude), Degrees::from_millionths(self.longitude)))
+    pub(crate) fn of(words: [u32; 8]) -> Self {
+        Self(words)
     }
+
+    pub(crate) fn city(self) -> TextAt {
+        TextAt { begin: self.0[2], length: low_half(self.0[5]) }
+    }
+
+    pub(crate) fn postal_code(self) -> TextAt {
+        TextAt { begin: self.0[3], length: low_half(self.0[5] >> 16) }
+    }
+
+    pub(crate) fn area(self) -> usize {
+        self.0[4] as usize
+    }
+
+    pub(crate) fn zone(self) -> Option<usize> {
+        (self.0[6] as usize).checked_sub(1)
+    }
+
+    pub(crate) fn position(self) -> Option<(Degrees, Degrees)> {
+        let [latitude, longitude] = [self.0[0], self.0[1]].map(u32::cast_signed);
+        (latitude != NO_POSITION)
+            .then(|| (Degrees::from_millionths(latitude), Degrees::from_millionths(longitude)))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn low_half(word: u32) -> u16 {
+    word as u16
 }
 
 impl Texts {
     pub(crate) fn get(&self, at: TextAt) -> Option<&[u8]> {
-        let TextAt { begin, length } = at;
-        (length > 0).then(|| &self.0[begin as usize..begin as usize + usize::from(length)])
+        (at.length > 0).then(|| &self.0[at.begin as usize..at.begin as usize + usize::from(at.length)])
     }
+}
 
-    pub(crate) fn shrink(&mut self) {
-        self.0.shrink_to_fit();
+impl TextsBuilder {
+    pub(crate) fn finish(self) -> Texts {
+        Texts(Table::of(&self.0))
     }
 
     /// Adds a text, unless it is the same as the one before it.
     fn add(&mut self, before: &mut TextAt, text: &str) -> Option<TextAt> {
-        if self.get(*before) != Some(text.as_bytes()) {
+        let known = before.begin as usize..before.begin as usize + usize::from(before.length);
+        if self.0.get(known) != Some(text.as_bytes()) {
             let begin = u32::try_from(self.0.len()).ok()?;
             *before = TextAt { begin, length: u16::try_from(text.len()).ok()? };
             self.0.extend_from_slice(text.as_bytes());
@@ -102,9 +130,6 @@ pub(crate) fn zones(file: &File<'_>) -> Result<Vec<Zone>, Error> {
         let name = cursor.text()?.unwrap_or_default();
         zones.push(Zone::named(name).map_err(|_| cursor.wrong("a time zone is unknown to this program"))?);
     }
-    if zones.len() >= usize::from(u16::MAX) {
-        return Err(cursor.wrong("there are more time zones than on Earth"));
-    }
     Ok(zones)
 }
 
@@ -125,7 +150,7 @@ pub(crate) fn area_records(file: &File<'_>) -> Result<Vec<Place>, Error> {
 }
 
 /// The same records as answers hold them.
-pub(crate) fn areas(records: &[Place], texts: &mut Texts) -> Result<Vec<Area>, Error> {
+pub(crate) fn areas(records: &[Place], texts: &mut TextsBuilder) -> Result<Vec<Area>, Error> {
     let mut before = TextAt::default();
     let mut country_before = TextAt::default();
     let mut area = |record: &Place| {
@@ -157,8 +182,8 @@ pub(crate) fn places(
     file: &File<'_>,
     areas: usize,
     zones: usize,
-    texts: &mut Texts,
-) -> Result<Vec<PlaceRow>, Error> {
+    texts: &mut TextsBuilder,
+) -> Result<Table<[u32; 8]>, Error> {
     let latitudes = positions(file, Column::PlaceLatitudes, 90_000_000)?;
     let longitudes = positions(file, Column::PlaceLongitudes, 180_000_000)?;
     let columns = [Column::PlaceAreas, Column::PlaceCities, Column::PlaceZones, Column::PlacePostalCodes];
@@ -173,27 +198,30 @@ pub(crate) fn places(
     }
     let (mut area, mut city_before, mut postal_code_before) = (0, TextAt::default(), TextAt::default());
     let mut quoted = String::new();
-    let mut rows = Vec::with_capacity(latitudes.len());
-    for (latitude, longitude) in latitudes.into_iter().zip(longitudes) {
+    let mut rows = Table::zeros(latitudes.len());
+    for ((latitude, longitude), row) in latitudes.into_iter().zip(longitudes).zip(&mut *rows) {
         if (latitude == NO_POSITION) != (longitude == NO_POSITION) {
             return Err(in_areas.wrong("a place has a latitude and no longitude, or the other way round"));
         }
         area = rising(&mut in_areas, area, areas)?;
-        rows.push(PlaceRow {
-            latitude,
-            longitude,
-            city: text_at(&mut cities, texts, &mut city_before, &mut quoted)?,
-            postal_code: text_at(&mut postal_codes, texts, &mut postal_code_before, &mut quoted)?,
+        let city = text_at(&mut cities, texts, &mut city_before, &mut quoted)?;
+        let postal_code = text_at(&mut postal_codes, texts, &mut postal_code_before, &mut quoted)?;
+        *row = [
+            latitude.cast_unsigned(),
+            longitude.cast_unsigned(),
+            city.begin,
+            postal_code.begin,
             area,
-            // There are fewer zones than fit.
-            zone: u16::try_from(in_zones.index(zones + 1)?).unwrap_or_default(),
-        });
+            u32::from(city.length) | u32::from(postal_code.length) << 16,
+            in_zones.index(zones + 1)?,
+            0,
+        ];
     }
     [in_areas, cities, in_zones, postal_codes].iter().try_for_each(Cursor::end)?;
     Ok(rows)
 }
 
-pub(crate) fn networks(file: &File<'_>, texts: &mut Texts) -> Result<Vec<NetworkRow>, Error> {
+pub(crate) fn networks(file: &File<'_>, texts: &mut TextsBuilder) -> Result<Vec<NetworkRow>, Error> {
     let column = file.column(Column::Networks)?;
     let mut cursor = Cursor::new(Column::Networks.name(), &column);
     let mut before = TextAt::default();
@@ -213,21 +241,22 @@ pub(crate) fn networks(file: &File<'_>, texts: &mut Texts) -> Result<Vec<Network
     Ok(rows)
 }
 
-pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Vec<Spot>, Error> {
+pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Table<[u32; 2]>, Error> {
     let (in_places, in_networks) = (file.column(Column::SpotPlaces)?, file.column(Column::SpotNetworks)?);
-    let mut spots = Vec::with_capacity(in_networks.len() / 3);
+    let mut spots = Table::zeros(in_networks.len() / 3);
     let mut in_places = Cursor::new(Column::SpotPlaces.name(), &in_places);
     let mut in_networks = Cursor::new(Column::SpotNetworks.name(), &in_networks);
     let mut place = 0;
-    while !in_networks.is_at_end() {
+    for spot in &mut *spots {
         place = rising(&mut in_places, place, places + 1)?;
         let network = in_networks.three_bytes()?;
-        spots.push(Spot { place, network: in_networks.below(network.into(), networks + 1)? });
+        *spot = [place, in_networks.below(network.into(), networks + 1)?];
     }
     in_places.end()?;
+    in_networks.end()?;
     // Tables begin with the first spot everywhere.
     match spots.first() {
-        Some(Spot { place: 0, network: 0 }) => Ok(spots),
+        Some([0, 0]) => Ok(spots),
         _ => Err(in_places.wrong("the first spot is somewhere")),
     }
 }
@@ -267,7 +296,7 @@ fn positions(file: &File<'_>, column: Column, limit: i32) -> Result<Vec<i32>, Er
 /// The next text as a JSON string. `quoted` is room that is used again and again.
 fn text_at(
     cursor: &mut Cursor<'_>,
-    texts: &mut Texts,
+    texts: &mut TextsBuilder,
     before: &mut TextAt,
     quoted: &mut String,
 ) -> Result<TextAt, Error> {

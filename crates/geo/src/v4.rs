@@ -3,20 +3,22 @@
 //! The few networks whose addresses differ have a list of their own, in which each entry says at which address it
 //! begins and which spot it is.
 
+use crate::table::Table;
+
 /// An entry is a spot, or, with this bit, the place of a list. Spots have 24 bits.
 const FINER: u32 = 1 << 31;
 const SPOT: u32 = (1 << 24) - 1;
 
 /// From an IPv4 address to its spot.
 pub(crate) struct V4 {
-    networks: Box<[u32]>,
+    networks: Table<u32>,
     /// Lists, one behind the other: the first entry of each begins at 0, the highest eight bits say where others do.
     finer: Vec<u32>,
 }
 
 /// A table that is being filled, from the lowest address to the highest.
 pub(crate) struct V4Builder {
-    networks: Box<[u32]>,
+    networks: Table<u32>,
     finer: Vec<u32>,
 }
 
@@ -42,7 +44,7 @@ impl V4 {
 
 impl V4Builder {
     pub(crate) fn new() -> Self {
-        Self { networks: vec![0; 1 << 24].into(), finer: Vec::new() }
+        Self { networks: Table::zeros(1 << 24), finer: Vec::new() }
     }
 
     /// The next range, both ends included. Each begins where the one before it ended.

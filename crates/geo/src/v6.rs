@@ -3,6 +3,8 @@
 //! A key is the upper half of an address, because nearly all ranges begin there; the few networks within which ranges
 //! are finer than a /64 have a list of their own.
 
+use crate::table::Table;
+
 /// A value is a spot, or, with this bit, a list of finer ranges.
 const FINE: u32 = 1 << 31;
 const BLOCK: usize = 16;
@@ -11,7 +13,7 @@ const BLOCK: usize = 16;
 pub(crate) struct V6 {
     /// The lowest layer holds all keys, each other one the first key of every block below. The uppermost is one block.
     layers: Vec<Layer>,
-    values: Vec<u32>,
+    values: Table<u32>,
     /// Where each list of finer ranges begins in `finer`, and where the last one ends.
     lists: Vec<u32>,
     /// Lower halves of first addresses, ascending within a list and beginning with 0, and their spots.
@@ -20,14 +22,14 @@ pub(crate) struct V6 {
 
 struct Layer {
     /// Filled up to whole blocks with copies of the last key.
-    keys: Vec<u64>,
+    keys: Table<u64>,
     last: usize,
 }
 
 /// A table that is being filled, from the lowest address to the highest.
 pub(crate) struct V6Builder {
-    keys: Vec<u64>,
-    values: Vec<u32>,
+    keys: Table<u64>,
+    values: Table<u32>,
     lists: Vec<u32>,
     finer: Vec<(u64, u32)>,
     /// The spot of the range before, which goes on until the next.
@@ -65,11 +67,13 @@ fn last_at_or_below(block: &[u64], key: u64) -> usize {
 }
 
 impl V6Builder {
-    /// A table for about as many ranges.
+    /// A table for at most this many ranges.
     pub(crate) fn new(ranges: usize) -> Self {
+        // A range has a key, and perhaps another one behind a list.
+        let room = (2 * ranges + 1).next_multiple_of(BLOCK);
         Self {
-            keys: Vec::with_capacity(ranges + BLOCK),
-            values: Vec::with_capacity(ranges),
+            keys: Table::with_room(room),
+            values: Table::with_room(room),
             lists: vec![0],
             finer: Vec::new(),
             carried: 0,
@@ -95,10 +99,14 @@ impl V6Builder {
 
     pub(crate) fn finish(mut self) -> V6 {
         self.close(None);
-        self.values.shrink_to_fit();
         self.finer.shrink_to_fit();
         self.lists.shrink_to_fit();
-        V6 { layers: layers(self.keys), values: self.values, lists: self.lists, finer: self.finer }
+        V6 {
+            layers: layers(self.keys),
+            values: Table::of(&self.values),
+            lists: self.lists,
+            finer: self.finer,
+        }
     }
 
     /// Begins the list of a network, with what was known of it so far.
@@ -128,20 +136,24 @@ impl V6Builder {
     }
 }
 
-fn layers(keys: Vec<u64>) -> Vec<Layer> {
+fn layers(keys: Table<u64>) -> Vec<Layer> {
     let mut layers = vec![Layer::new(keys)];
     while let Some(below) = layers.last().filter(|below| below.keys.len() > BLOCK) {
-        let firsts = below.keys.chunks_exact(BLOCK).map(|block| block[0]).collect();
-        layers.push(Layer::new(firsts));
+        let firsts = below.keys.chunks_exact(BLOCK).map(|block| block[0]);
+        let mut keys = Table::with_room(firsts.len().next_multiple_of(BLOCK));
+        firsts.for_each(|first| keys.push(first));
+        layers.push(Layer::new(keys));
     }
     layers
 }
 
 impl Layer {
-    fn new(mut keys: Vec<u64>) -> Self {
+    fn new(mut keys: Table<u64>) -> Self {
         let last = keys.len().saturating_sub(1);
-        keys.resize((last + 1).next_multiple_of(BLOCK), keys.last().copied().unwrap_or_default());
-        keys.shrink_to_fit();
+        let copy = keys.last().copied().unwrap_or_default();
+        while keys.is_empty() || !keys.len().is_multiple_of(BLOCK) {
+            keys.push(copy);
+        }
         Self { keys, last }
     }
 }

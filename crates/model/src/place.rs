@@ -3,6 +3,7 @@
 use crate::{Now, digits};
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A place. What the data does not know is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -104,12 +105,28 @@ impl Degrees {
 }
 
 /// An IANA time zone whose rules are known.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Zone {
     /// The name within the two fields of an answer, up to the offset.
     written: Box<str>,
     rules: TimeZone,
+    /// The last minute that was asked for, and the offset in it: rules are worked out once a minute, not once a request.
+    last: AtomicU64,
 }
+
+impl Clone for Zone {
+    fn clone(&self) -> Self {
+        Self { written: self.written.clone(), rules: self.rules.clone(), last: AtomicU64::new(NO_MINUTE) }
+    }
+}
+
+impl PartialEq for Zone {
+    fn eq(&self, other: &Self) -> bool {
+        self.written == other.written && self.rules == other.rules
+    }
+}
+
+const NO_MINUTE: u64 = u64::MAX;
 
 const BEFORE_NAME: &str = ",\"timezone\":\"";
 const BEHIND_NAME: &str = "\",\"timezone_offset\":";
@@ -118,7 +135,8 @@ impl Zone {
     /// Finds a zone in the database that is built into the program.
     pub fn named(name: &str) -> Result<Self, UnknownZone> {
         let rules = TimeZoneDatabase::bundled().get(name).map_err(|_| UnknownZone(name.to_owned()))?;
-        Ok(Self { written: format!("{BEFORE_NAME}{name}{BEHIND_NAME}").into(), rules })
+        let written = format!("{BEFORE_NAME}{name}{BEHIND_NAME}").into();
+        Ok(Self { written, rules, last: AtomicU64::new(NO_MINUTE) })
     }
 
     /// The identifier, such as `Europe/Amsterdam`.
@@ -135,9 +153,27 @@ impl Zone {
     /// The offset from UTC in seconds at the given moment, daylight saving included.
     #[must_use]
     pub fn offset_seconds(&self, now: Now) -> Option<i32> {
+        // Clocks are changed at whole minutes.
+        let minute = u32::try_from(now.unix_ms.div_euclid(60_000)).ok();
+        if let Some(minute) = minute {
+            let last = self.last.load(Ordering::Relaxed);
+            if last != NO_MINUTE && last >> 32 == u64::from(minute) {
+                return Some(low_half(last).cast_signed());
+            }
+        }
         let timestamp = Timestamp::from_millisecond(now.unix_ms).ok()?;
-        Some(self.rules.to_offset(timestamp).seconds())
+        let seconds = self.rules.to_offset(timestamp).seconds();
+        if let Some(minute) = minute {
+            let both = u64::from(minute) << 32 | u64::from(seconds.cast_unsigned());
+            self.last.store(both, Ordering::Relaxed);
+        }
+        Some(seconds)
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn low_half(both: u64) -> u32 {
+    both as u32
 }
 
 /// A name that the built-in time zone database does not hold.
@@ -175,6 +211,24 @@ mod tests {
         check("Europe/Amsterdam", "2026-07-15T12:00:00Z", 7200);
         check("Asia/Kathmandu", "2026-07-15T12:00:00Z", 20_700);
         check("America/St_Johns", "2026-01-15T12:00:00Z", -12_600);
+    }
+
+    #[test]
+    fn the_offset_changes_in_the_minute_in_which_the_clock_is_changed() {
+        let zone = Zone::named("Europe/London").unwrap();
+        for (moment, seconds) in [
+            ("2026-03-29T00:59:59.999Z", 0),
+            ("2026-03-29T01:00:00Z", 3600),
+            ("2026-03-29T00:59:00Z", 0),
+            ("2026-10-25T00:59:59Z", 3600),
+            ("2026-10-25T01:00:00Z", 0),
+            ("1969-12-31T23:59:59Z", 3600),
+        ] {
+            let timestamp: Timestamp = moment.parse().unwrap();
+            let now = Now { unix_ms: timestamp.as_millisecond(), boot_ms: 0 };
+            assert_eq!(zone.offset_seconds(now), Some(seconds), "{moment}");
+            assert_eq!(zone.offset_seconds(now), Some(seconds), "{moment} once more");
+        }
     }
 
     #[test]
