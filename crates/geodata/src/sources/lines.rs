@@ -30,8 +30,12 @@ const PROGRESS_LINES: u64 = 1 << 15;
 /// How much memory a table may take for each byte of its file; those of real files, packed well, take up to seven.
 const MEMORY_RATIO: u64 = 12;
 
-/// What a table may take besides, and the most it may take at all.
-const MEMORY_FLOOR: u64 = 64 << 20;
+/// How much it may take for each byte of text; those of real files take less than two.
+const MEMORY_PER_TEXT: u64 = 6;
+
+/// What a table may take besides, and the most it may take at all. To put ranges in order takes up to three times as
+/// much for a moment, so that no small file takes more than the table of an atlas does.
+const MEMORY_FLOOR: u64 = 16 << 20;
 const MEMORY_LIMIT: u64 = 16 << 30;
 
 /// How often memory is counted, in lines.
@@ -95,6 +99,10 @@ impl Lines<'_> {
             text.clear();
             let mark = self.number == 1 && self.bytes.starts_with(b"\xef\xbb\xbf");
             let bytes = if mark { &self.bytes[3..] } else { &self.bytes };
+            // A small packed file can have millions of these.
+            if bytes.trim_ascii().is_empty() {
+                continue;
+            }
             // A wrong byte in a name is not worth a line.
             text.push_str(&String::from_utf8_lossy(bytes));
             let kept = text.trim_end_matches(['\r', '\n']).len();
@@ -556,6 +564,8 @@ struct Rows<'a> {
     kind: Kind,
     /// The file's size as it lies there.
     bytes: u64,
+    /// The bytes of all lines so far.
+    text_bytes: u64,
     columns: Columns,
     interner: Interner,
     v4: Vec<Range<u32>>,
@@ -571,6 +581,7 @@ impl<'a> Rows<'a> {
             layout,
             kind,
             bytes,
+            text_bytes: 0,
             columns: Columns::default(),
             interner: Interner::default(),
             v4: Vec::new(),
@@ -583,6 +594,7 @@ impl<'a> Rows<'a> {
 
     fn add(&mut self, number: u64, line: Option<&str>) -> Result<(), Fault> {
         self.lines += 1;
+        self.text_bytes += line.map_or(0, str::len) as u64;
         if let Err(why) = self.row(line) {
             self.bad += 1;
             if self.first_bad.len() < TOLD_LINES {
@@ -599,7 +611,9 @@ impl<'a> Rows<'a> {
     /// Refuses a file that was packed to swell.
     fn weigh(&self) -> Result<(), Fault> {
         let ranges = size_of_val(self.v4.as_slice()) + size_of_val(self.v6.as_slice());
-        let limit = self.bytes.saturating_mul(MEMORY_RATIO).saturating_add(MEMORY_FLOOR).min(MEMORY_LIMIT);
+        let limit =
+            self.bytes.saturating_mul(MEMORY_RATIO).min(self.text_bytes.saturating_mul(MEMORY_PER_TEXT));
+        let limit = limit.saturating_add(MEMORY_FLOOR).min(MEMORY_LIMIT);
         if self.interner.bytes() + ranges as u64 > limit {
             return Err(Fault::Swells { bytes: self.bytes, limit });
         }
@@ -725,13 +739,16 @@ mod tests {
         let schema = Schema::Other;
         let layout = Layout { separator: ',', has_header: false, place, fields, names: Vec::new(), schema };
         let mut rows = Rows::new(&layout, Kind::Country, 1000);
-        rows.v6 = vec![Range { first: 0, last: 0, facts: 0 }; 1_500_000];
+        rows.text_bytes = 1 << 20;
+        rows.v6 = vec![Range { first: 0, last: 0, facts: 0 }; 400_000];
         let fault = rows.weigh().unwrap_err();
         assert_eq!(
             fault.to_string(),
-            "its lines would take more than 67120864 bytes of memory, too many for a file of 1000 bytes"
+            "its lines would take more than 16789216 bytes of memory, too many for a file of 1000 bytes"
         );
         rows.bytes = 1 << 20;
         assert!(rows.weigh().is_ok());
+        rows.text_bytes = 1000;
+        assert!(rows.weigh().is_err());
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn read(
         record_bits: metadata.record_size,
         is_v6: metadata.ip_version == 6,
     };
-    let mut walker = Walker::new(&reader, tree, kind, bytes.len() as u64, progress);
+    let mut walker = Walker::new(&reader, tree, kind, [bytes.len() as u64, content.size()], progress);
     let (v4, v6) = if tree.is_v6 { walker.both()? } else { (walker.v4(0, 0)?, Vec::new()) };
     let Walker { interner, names, networks, .. } = walker;
     if interner.is_empty() {
@@ -192,7 +192,7 @@ impl<'a> Walker<'a> {
         reader: &'a Reader<&'a [u8]>,
         tree: Tree<'a>,
         kind: Kind,
-        bytes: u64,
+        [bytes, packed_bytes]: [u64; 2],
         progress: &'a mut dyn FnMut(Progress),
     ) -> Self {
         Self {
@@ -210,8 +210,9 @@ impl<'a> Walker<'a> {
             cost: 0,
             // Names in many languages, which records share, make real files cost up to about one a byte.
             most_cost: 8 * bytes + (1 << 20),
-            // Facts repeat what records share; real city files need about twice their own size.
-            most_bytes: 8 * bytes + (16 << 20),
+            // Facts repeat what records share; real city files need two to four times their own size, and are packed
+            // to a half.
+            most_bytes: (8 * bytes).min(40 * packed_bytes) + (16 << 20),
         }
     }
 
