@@ -8,6 +8,7 @@
 mod burst;
 mod campaign;
 mod disk;
+mod files;
 mod hostile;
 mod inside;
 mod kill;
@@ -32,6 +33,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
+    Campaign { name: "files", full_count: 100_000, short_count: 500, work: files::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
 ];
@@ -55,6 +57,8 @@ fn run(arguments: &[String]) -> Result<()> {
             }
             start::bench_short()
         }
+        // The campaign `files` starts itself again to read what may be the end of whoever reads it.
+        [command] if command == files::READER => files::read_until_end(),
         [command, rest @ ..] if command == "bench" => match rest {
             [name] if name == "start" => start::bench(),
             _ => bail!("there is one measurement: bench start"),

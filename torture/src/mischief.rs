@@ -52,7 +52,7 @@ fn http1(random: &mut Random, key: &str) -> Conversation {
         1 => {
             let (request, _) = odd_request(random, key);
             // The last byte is always missing.
-            let kept = index(random, request.len());
+            let kept = random.index(request.len());
             bytes.extend_from_slice(&request[..kept]);
             true
         }
@@ -74,7 +74,7 @@ fn pieces(random: &mut Random, bytes: Vec<u8>) -> Vec<Vec<u8>> {
     if random.below(4) != 0 || bytes.len() < 2 {
         return vec![bytes];
     }
-    let mut cuts: Vec<usize> = (0..3).map(|_| index(random, bytes.len())).collect();
+    let mut cuts: Vec<usize> = (0..3).map(|_| random.index(bytes.len())).collect();
     cuts.sort_unstable();
     let ends = cuts.iter().copied().chain([bytes.len()]);
     let begins = [0].into_iter().chain(cuts.iter().copied());
@@ -170,7 +170,7 @@ fn target(random: &mut Random, method: &str, key: &str) -> Vec<u8> {
     target.extend_from_slice(random.pick(PATHS).as_bytes());
     if random.below(40) == 0 {
         let longest = *random.pick(&[100, 5_000, 15_000]);
-        let length = index(random, longest);
+        let length = random.index(longest);
         target.extend(std::iter::repeat_n(b'a', length));
     }
     if random.below(2) == 0 {
@@ -182,9 +182,9 @@ fn target(random: &mut Random, method: &str, key: &str) -> Vec<u8> {
             ),
             2 => "?key=ipse_000000000000000000000000000000003B5SOj".to_owned(),
             3 => "?key=%ff%fe%00&key=&key".to_owned(),
-            4 => format!("?{}", "&".repeat(index(random, 500))),
+            4 => format!("?{}", "&".repeat(random.index(500))),
             5 => "?key=%6".to_owned(),
-            6 => format!("?{}", "key=x&".repeat(index(random, 200))),
+            6 => format!("?{}", "key=x&".repeat(random.index(200))),
             7 => "?a=b?c=d#e".to_owned(),
             8 => "?\u{fc}=\u{1f600}".to_owned(),
             _ => "?;scope=full;key=[]{}\\".to_owned(),
@@ -243,11 +243,11 @@ fn odd_header(random: &mut Random, key: &str) -> Vec<u8> {
             let mut line = b"x-bytes: ".to_vec();
             let length = random.below(200);
             // Everything that a value may hold, and that is no text.
-            line.extend((0..length).map(|_| 0x80 | byte(random)));
+            line.extend((0..length).map(|_| 0x80 | random.byte()));
             line
         }
-        7 => format!("x-long: {}", "v".repeat(index(random, 20_000))).into_bytes(),
-        8 => "x-many: 1\r\n".repeat(1 + index(random, 30)).trim_end().to_owned().into_bytes(),
+        7 => format!("x-long: {}", "v".repeat(random.index(20_000))).into_bytes(),
+        8 => "x-many: 1\r\n".repeat(1 + random.index(30)).trim_end().to_owned().into_bytes(),
         9 => (*random.pick(&[
             "expect: 100-continue",
             "expect: the-unexpected",
@@ -274,17 +274,17 @@ fn body(random: &mut Random, head: &mut Vec<u8>) -> Vec<u8> {
     match random.below(16) {
         0 => {
             let longest = *random.pick(&[10, 1_000, 50_000]);
-            let length = index(random, longest);
+            let length = random.index(longest);
             head.extend(format!("content-length: {length}\r\n").into_bytes());
-            (0..length).map(|_| byte(random)).collect()
+            (0..length).map(|_| random.byte()).collect()
         }
         1 => {
             head.extend_from_slice(b"transfer-encoding: chunked\r\n");
             let mut body = Vec::new();
             for _ in 0..random.below(8) {
-                let length = 1 + index(random, 300);
+                let length = 1 + random.index(300);
                 body.extend(format!("{length:x};ext=\"x\"\r\n").into_bytes());
-                body.extend((0..length).map(|_| byte(random)));
+                body.extend((0..length).map(|_| random.byte()));
                 body.extend_from_slice(b"\r\n");
             }
             body.extend_from_slice(b"0\r\n\r\n");
@@ -302,7 +302,7 @@ fn body(random: &mut Random, head: &mut Vec<u8>) -> Vec<u8> {
 fn broken_request(random: &mut Random, key: &str) -> Vec<u8> {
     let begin = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: localhost\r\n").into_bytes();
     let mut request = begin("/api/v1/ip");
-    let (times, large) = (index(random, 5_000), index(random, 200_000));
+    let (times, large) = (random.index(5_000), random.index(200_000));
     let tail: Vec<u8> = match random.below(25) {
         0 => "x-many: 1\r\n".repeat(times).into_bytes(),
         1 => format!("x-large: {}\r\n", "v".repeat(large)).into_bytes(),
@@ -364,8 +364,8 @@ fn broken_request(random: &mut Random, key: &str) -> Vec<u8> {
         _ => {
             // A good request with one byte turned into another.
             let (mut request, _) = odd_request(random, key);
-            let at = index(random, request.len());
-            request[at] = byte(random);
+            let at = random.index(request.len());
+            request[at] = random.byte();
             return request;
         }
     };
@@ -380,12 +380,12 @@ fn rubbish(random: &mut Random) -> Vec<u8> {
         0 => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
         1 => b"\x05\x01\x00".to_vec(),
         2 => b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n\r\n".to_vec(),
-        3 => b"\r\n".repeat(1 + index(random, 50)),
+        3 => b"\r\n".repeat(1 + random.index(50)),
         4 => b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n".to_vec(),
-        5 => b"\0".repeat(1 + index(random, 5_000)),
+        5 => b"\0".repeat(1 + random.index(5_000)),
         _ => {
             let length = 1 + random.below(2_000);
-            (0..length).map(|_| byte(random)).collect()
+            (0..length).map(|_| random.byte()).collect()
         }
     }
 }
@@ -434,30 +434,30 @@ fn odd_frame(random: &mut Random, stream: u32) -> Vec<u8> {
         5 => {
             let mut flood = frame(HEADERS, END_STREAM, stream, &header_block(random));
             for _ in 0..random.below(40) {
-                let more = field(b"x-more", &vec![b'v'; index(random, 8_000)]);
+                let more = field(b"x-more", &vec![b'v'; random.index(8_000)]);
                 flood.extend(frame(CONTINUATION, 0, stream, &more));
             }
             flood.extend(frame(CONTINUATION, END_HEADERS, stream, &[]));
             flood
         }
         6 => {
-            let length = index(random, 3) * 6 + index(random, 2);
-            let payload: Vec<u8> = (0..length).map(|_| byte(random)).collect();
-            frame(SETTINGS, byte(random) & 1, any_stream, &payload)
+            let length = random.index(3) * 6 + random.index(2);
+            let payload: Vec<u8> = (0..length).map(|_| random.byte()).collect();
+            frame(SETTINGS, random.byte() & 1, any_stream, &payload)
         }
-        7 => frame(PING, 0, 0, &[0; 8]).repeat(1 + index(random, 100)),
+        7 => frame(PING, 0, 0, &[0; 8]).repeat(1 + random.index(100)),
         8 => frame(
             WINDOW_UPDATE,
             0,
             any_stream,
             &u32::try_from(random.below(1 << 32)).unwrap_or(0).to_be_bytes(),
         ),
-        9 => frame(DATA, byte(random), any_stream, &vec![0; index(random, 2_000)]),
+        9 => frame(DATA, random.byte(), any_stream, &vec![0; random.index(2_000)]),
         10 => frame(GOAWAY, 0, 0, &[0xff; 8]),
         _ => {
-            let length = index(random, 100);
-            let payload: Vec<u8> = (0..length).map(|_| byte(random)).collect();
-            frame(byte(random), byte(random), any_stream, &payload)
+            let length = random.index(100);
+            let payload: Vec<u8> = (0..length).map(|_| random.byte()).collect();
+            frame(random.byte(), random.byte(), any_stream, &payload)
         }
     }
 }
@@ -481,9 +481,9 @@ fn header_block(random: &mut Random) -> Vec<u8> {
         0 => block.extend(field(b"X-Upper", b"a")),
         1 => block.extend(field(b"connection", b"keep-alive")),
         2 => block.extend(field(b"x-nul", b"a\0b\r\nc")),
-        3 => block.extend(field(b"x-large", &vec![b'v'; index(random, 12_000)])),
-        4 => block.extend((0..index(random, 300)).flat_map(|_| field(b"x-many", b"1"))),
-        5 => block.extend((0..index(random, 60)).map(|_| byte(random))),
+        3 => block.extend(field(b"x-large", &vec![b'v'; random.index(12_000)])),
+        4 => block.extend((0..random.index(300)).flat_map(|_| field(b"x-many", b"1"))),
+        5 => block.extend((0..random.index(60)).map(|_| random.byte())),
         6 => block.extend(field(b"forwarded", b"for=\"")),
         _ => {}
     }
@@ -518,15 +518,6 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(&stream.to_be_bytes());
     frame.extend_from_slice(payload);
     frame
-}
-
-/// A number below `bound`, or 0.
-fn index(random: &mut Random, bound: usize) -> usize {
-    usize::try_from(random.below(bound.max(1) as u64)).unwrap_or(0)
-}
-
-fn byte(random: &mut Random) -> u8 {
-    random.next().to_le_bytes()[0]
 }
 
 /// The beginning of some bytes, for people.

@@ -29,9 +29,18 @@ impl Random {
         self.next() % bound
     }
 
+    /// A number below `bound`, or 0 where there is none.
+    pub(crate) fn index(&mut self, bound: usize) -> usize {
+        usize::try_from(self.below(bound.max(1) as u64)).unwrap_or(0)
+    }
+
+    /// Any byte.
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
+
     /// One of the given things.
     pub(crate) fn pick<'a, T>(&mut self, things: &'a [T]) -> &'a T {
-        let index = self.below(things.len() as u64);
-        &things[usize::try_from(index).unwrap_or_default()]
+        &things[self.index(things.len())]
     }
 }
