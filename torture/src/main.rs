@@ -7,6 +7,7 @@
 
 mod burst;
 mod campaign;
+mod damage;
 mod disk;
 mod files;
 mod hostile;
@@ -17,8 +18,13 @@ mod midnight;
 mod mischief;
 mod power;
 mod random;
+mod reload;
+mod reload_log;
 mod server;
+mod snapshots;
+mod stage;
 mod start;
+mod steady;
 mod stopwatch;
 mod tally;
 mod window;
@@ -36,6 +42,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "files", full_count: 100_000, short_count: 500, work: files::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
+    Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
 ];
 
 fn main() -> ExitCode {
