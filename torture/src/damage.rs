@@ -35,6 +35,8 @@ const FOREIGN_BEGINNINGS: [&[u8]; 6] = [
     b"\xab\xcd\xefMaxMind.com",
     b"ipse",
 ];
+/// Columns that say where records come from. A server does not read them, and nothing it answers depends on them.
+const NEVER_READ: [usize; 3] = [10, 12, 13];
 const LONGEST_FOREIGN: u64 = 100_000;
 const LONGEST_MIX: u64 = 200_000;
 
@@ -116,8 +118,8 @@ impl Damage {
 
 /// A file whose checksum is right, so that the columns themselves have to be looked at.
 fn wrong_column(good: &[u8], random: &mut Random) -> Damage {
-    let index = usize::try_from(random.below(COLUMNS as u64)).unwrap_or_default();
-    let (begin, ..) = column(good, index);
+    let read: Vec<usize> = (0..COLUMNS).filter(|index| !NEVER_READ.contains(index)).collect();
+    let (begin, ..) = column(good, *random.pick(&read));
     let mut bytes = good[..good.len() - CHECKSUM].to_vec();
     // Packed columns begin with the mark of their packer.
     bytes[begin] ^= 0xff;

@@ -100,7 +100,15 @@ fn under_load(
         steady.stop();
         let mut latencies = Latencies::default();
         for client in clients {
-            latencies.add(client.join().map_err(|_| anyhow!("a client panicked"))??);
+            match client.join().map_err(|_| anyhow!("a client panicked"))? {
+                Ok(more) => latencies.add(more),
+                Err(failed) => {
+                    return Err(failed.context(match done {
+                        Ok(()) => "a client failed".to_owned(),
+                        Err(error) => format!("a client failed, and meanwhile {error:#}"),
+                    }));
+                }
+            }
         }
         done.map(|()| latencies)
     })

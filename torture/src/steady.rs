@@ -128,7 +128,12 @@ impl<'a> Steady<'a> {
             let right = self.snapshots.iter().enumerate().any(|(index, snapshot)| {
                 (before | after) & bit(index) != 0 && snapshot.body(ip, now) == response.body.as_bytes()
             });
-            ensure!(right, "an answer is of no snapshot that may be served: {}", response.body);
+            ensure!(
+                right,
+                "an answer is of no snapshot that may be served (states {before:#x} and {after:#x}, {} ms): {}",
+                (answered - begin).as_millis(),
+                response.body
+            );
             latencies.note(before, after, answered - begin)?;
         }
         Ok(())

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use ipse_geo::{Atlas, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The snapshot that is built into the program, so that it knows places without any file.
 static BUILT_IN: &[u8] = include_bytes!("../../../data/default.ipse");
@@ -87,12 +88,23 @@ impl Geo {
         let file = self.watched.path().display().to_string();
         match self.watched.load() {
             Ok(atlas) => {
-                tracing::info!(file, version = atlas.version(), "new geo data is served");
-                let old = self.atlas.swap(Arc::new(atlas));
-                // Usually the last owner, and then the memory is given back here and not during a request.
-                drop(old);
+                let new = Arc::new(atlas);
+                let old = self.atlas.swap(Arc::clone(&new));
+                tracing::info!(file, version = new.version(), "new geo data is served");
+                give_back(old);
             }
             Err(error) => tracing::warn!(file, %error, "the geo data cannot be used; the old is served on"),
         }
     }
+}
+
+/// Gives the memory back here and not during a request: those that still answer from it are soon done.
+fn give_back(old: Arc<Atlas>) {
+    for _ in 0..100 {
+        if Arc::strong_count(&old) == 1 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(old);
 }

@@ -22,3 +22,11 @@ pub(crate) fn raise_descriptor_limit() -> Option<usize> {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
+
+/// Lets other threads go first from now on, for work that nobody waits for. There is no way back without privileges.
+pub(crate) fn give_way() {
+    // A tenth of the share of a thread that answers, so that the work still ends on a busy machine. On other systems
+    // this would be about the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 10);
+}

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::geo::{Geo, Origin};
+use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
@@ -240,6 +241,23 @@ async fn fold(ledger: Arc<Ledger>, clock: Clock, mut ended: watch::Receiver<bool
 
 /// Looks at the file of the geo data each second, and when it is asked to.
 async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver<bool>) {
+    let (ask, asks) = std::sync::mpsc::channel();
+    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    // Reading a snapshot takes a part of a second of one core, which no request must wait for: a thread of its own can
+    // give way to those that answer, and one of a pool could never be made as quick again as it was.
+    let reader = std::thread::Builder::new().name("geo-data".to_owned()).spawn(move || {
+        process::give_way();
+        while let Ok(asked) = asks.recv() {
+            geo.refresh(asked);
+            if tell.blocking_send(()).is_err() {
+                break;
+            }
+        }
+    });
+    if let Err(error) = reader {
+        tracing::error!(%error, "cannot start the thread that reads geo data");
+        return;
+    }
     let mut ticks = every(WATCH_EVERY);
     loop {
         let asked = tokio::select! {
@@ -248,14 +266,8 @@ async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver
             () = reload.notified() => true,
             _ = ticks.tick() => false,
         };
-        // Reading a snapshot takes a part of a second of one core, which no request must wait for.
-        let refreshed = tokio::task::spawn_blocking(move || {
-            geo.refresh(asked);
-            geo
-        });
-        match refreshed.await {
-            Ok(back) => geo = back,
-            Err(_) => return,
+        if ask.send(asked).is_err() || told.recv().await.is_none() {
+            return;
         }
     }
 }
