@@ -10,6 +10,7 @@ mod campaign;
 mod damage;
 mod disk;
 mod files;
+mod geo;
 mod hostile;
 mod inside;
 mod kill;
@@ -40,6 +41,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
     Campaign { name: "files", full_count: 100_000, short_count: 500, work: files::work },
+    Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
