@@ -5,8 +5,9 @@
 mod asn;
 mod draw;
 mod generated;
+pub(crate) mod speed;
 mod vendor;
-mod world;
+pub(crate) mod world;
 
 use crate::campaign::Options;
 use crate::random::Random;

@@ -64,13 +64,15 @@ fn run(arguments: &[String]) -> Result<()> {
             for campaign in CAMPAIGNS {
                 campaign.run(&Options { count: campaign.short_count, seed: random::fresh_seed() })?;
             }
-            start::bench_short()
+            start::bench_short()?;
+            geo::speed::bench_short()
         }
         // The campaign `files` starts itself again to read what may be the end of whoever reads it.
         [command] if command == files::READER => files::read_until_end(),
         [command, rest @ ..] if command == "bench" => match rest {
             [name] if name == "start" => start::bench(),
-            _ => bail!("there is one measurement: bench start"),
+            [name] if name == "geo" => geo::speed::bench(),
+            _ => bail!("there are two measurements: bench start and bench geo"),
         },
         [name, rest @ ..] => match CAMPAIGNS.iter().find(|campaign| campaign.name == name) {
             Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),

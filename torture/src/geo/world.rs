@@ -4,12 +4,13 @@ use super::asn::AsnTable;
 use super::generated;
 use super::vendor::Cities;
 use crate::random::Random;
+use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_geo::Atlas;
 use ipse_geodata::sources::{self, Kind};
 use ipse_geodata::{Flags, Recipe};
 use maxminddb::Reader;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One world, as the sources tell it and as the snapshot does.
 pub(crate) struct World {
@@ -18,6 +19,13 @@ pub(crate) struct World {
     pub(crate) networks: AsnTable,
     /// Where the snapshot comes from, for the report.
     pub(crate) told: String,
+}
+
+/// What it took to read a snapshot.
+pub(crate) struct Loaded {
+    pub(crate) seconds: f64,
+    /// By how much the process grew.
+    pub(crate) mib: f64,
 }
 
 /// Vendors' files.
@@ -99,6 +107,26 @@ pub(crate) fn default_data() -> Result<Option<DefaultData>> {
     }
     let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Some(DefaultData { name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(), bytes }))
+}
+
+/// Reads a snapshot as a server does.
+pub(crate) fn load(snapshot: &[u8]) -> Result<Loaded> {
+    let own = Path::new("/proc/self/status");
+    let before = resident_mib(own)?;
+    let watch = Stopwatch::start();
+    let atlas = Atlas::read(snapshot)?;
+    let seconds = watch.seconds();
+    let mib = resident_mib(own)? - before;
+    drop(atlas);
+    Ok(Loaded { seconds, mib })
+}
+
+/// The resident memory of the process with this `status` file.
+pub(crate) fn resident_mib(status: &Path) -> Result<f64> {
+    let text = std::fs::read_to_string(status)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmRSS")?;
+    Ok(kib.trim().parse::<f64>()? / 1024.0)
 }
 
 fn paths(name: &str) -> Result<Vec<PathBuf>> {
