@@ -312,7 +312,7 @@ fn tab_lines(random: &mut Random, records: usize) -> String {
         let (asn, org) = (random.below(400_000), word(random));
         let (first, last): (IpAddr, IpAddr) = if index % 4 == 3 {
             let wide = (0x2a00_0000_0000 + index as u128) << 80;
-            (Ipv6Addr::from(wide).into(), Ipv6Addr::from(wide | (1 << 80) - 1).into())
+            (Ipv6Addr::from(wide).into(), Ipv6Addr::from(wide | ((1 << 80) - 1)).into())
         } else {
             (Ipv4Addr::from(first).into(), Ipv4Addr::from(first | (u32::MAX >> length)).into())
         };
