@@ -325,6 +325,7 @@ fn snapshot(random: &mut Random, records: usize) -> Result<Vec<u8>> {
     let about = About { built: 1_700_000_000, builder: "a campaign".to_owned(), ..About::default() };
     let mut draft = Draft::new(about);
     let mut sixes = Vec::new();
+    let mut next = 0;
     for (index, (first, length)) in networks(random, records).into_iter().enumerate() {
         let (code, country, region, zone) = *random.pick(&COUNTRIES);
         let place = Place {
@@ -345,6 +346,7 @@ fn snapshot(random: &mut Random, records: usize) -> Result<Vec<u8>> {
         let network = Network { asn, org: Some(word(random)), proxy: None, hosting: Some(index % 2 == 1) };
         let network = draft.network(network, vec![("asn".to_owned(), "another".to_owned())]);
         let last = first | (u32::MAX >> length);
+        next = last.saturating_add(1);
         let (first, last) = (Ipv4Addr::from(first), Ipv4Addr::from(last));
         draft.range(first.into(), last.into(), Some(place), Some(network)).context("no good range")?;
         if index % 4 == 0 {
@@ -353,7 +355,7 @@ fn snapshot(random: &mut Random, records: usize) -> Result<Vec<u8>> {
     }
     // Vendors know something about every address, if only its country.
     let everywhere = draft.place(&Place { country: Some("US".to_owned()), ..Place::default() }, Vec::new());
-    let (first, last) = (Ipv4Addr::new(200, 0, 0, 0), Ipv4Addr::BROADCAST);
+    let (first, last) = (Ipv4Addr::from(next), Ipv4Addr::BROADCAST);
     draft.range(first.into(), last.into(), Some(everywhere), None).context("no good range")?;
     for (first, place) in sixes {
         // Some are finer than a network has hosts.
