@@ -13,7 +13,7 @@ use std::rc::Rc;
 const MAXIMUM_BYTES: u64 = 4 << 30;
 
 /// Real files are packed to a tenth.
-const MAXIMUM_RATIO: u64 = 64;
+const MAXIMUM_RATIO: u64 = 24;
 
 /// Small files may be packed better than that, and may be unpacked without harm.
 const ALWAYS_FINE: u64 = 8 << 20;
