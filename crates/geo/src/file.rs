@@ -24,7 +24,7 @@ const LEVEL: i32 = 19;
 /// Columns unpack to no more than this, so that a file made for it cannot fill the memory: sixteen times the file, and
 /// something for small ones. Real ones unpack to about four times.
 const UNPACKED_PER_PACKED: u64 = 16;
-const UNPACKED_BESIDE: u64 = 64 << 20;
+const UNPACKED_BESIDE: u64 = 8 << 20;
 
 /// The columns of a snapshot, in the order of the file.
 #[derive(Clone, Copy)]
@@ -292,7 +292,7 @@ mod tests {
         };
         let error = File::open(&reseal(u64::MAX)).map(drop).unwrap_err();
         assert!(error.to_string().contains("promises more"), "{error}");
-        for unpacked in [499, 501, 64 << 20] {
+        for unpacked in [499, 501, 8 << 20] {
             let file = reseal(unpacked);
             let error = File::open(&file).unwrap().column(Column::About).map(drop).unwrap_err();
             assert!(error.to_string().contains("another length"), "{error}");

@@ -47,6 +47,13 @@ pub(crate) struct TextAt {
     length: u16,
 }
 
+/// Few bytes of a hostile file can stand for many of these, and each takes much more memory than bytes. Real snapshots
+/// have a few hundred, a few thousand and a few hundred.
+const MOST_COUNTRIES: usize = 2_000;
+const MOST_AREAS: usize = 1 << 16;
+const MOST_ZONES: usize = 2_000;
+const LONGEST_OF_COUNTRY: usize = 100;
+
 /// Stands for a coordinate that is not known.
 pub(crate) const NO_POSITION: i32 = i32::MIN;
 
@@ -129,6 +136,9 @@ pub(crate) fn zones(file: &File<'_>) -> Result<Vec<Zone>, Error> {
     while !cursor.is_at_end() {
         let name = cursor.text()?.unwrap_or_default();
         zones.push(Zone::named(name).map_err(|_| cursor.wrong("a time zone is unknown to this program"))?);
+        if zones.len() > MOST_ZONES {
+            return Err(cursor.wrong("there are more time zones than on Earth"));
+        }
     }
     Ok(zones)
 }
@@ -145,6 +155,9 @@ pub(crate) fn area_records(file: &File<'_>) -> Result<Vec<Place>, Error> {
         let region = cursor.text()?.map(str::to_owned);
         let region_code = cursor.text()?.map(str::to_owned);
         areas.push(Place { region, region_code, ..country.unwrap_or_default() });
+        if areas.len() > MOST_AREAS {
+            return Err(cursor.wrong("there are more regions than on Earth"));
+        }
     }
     Ok(areas)
 }
@@ -169,11 +182,18 @@ fn countries(file: &File<'_>) -> Result<Vec<Place>, Error> {
     let mut cursor = Cursor::new(Column::Countries.name(), &column);
     let mut countries = Vec::new();
     while !cursor.is_at_end() {
-        let mut text = || cursor.text().map(|text| text.map(str::to_owned));
+        // Every region repeats them, so they are as short as those of real countries.
+        let mut text = || match cursor.text()? {
+            Some(text) if text.len() > LONGEST_OF_COUNTRY => Err(cursor.wrong("a text is too long")),
+            text => Ok(text.map(str::to_owned)),
+        };
         let [country, country_name, continent, currency] = [text()?, text()?, text()?, text()?];
         let is_eu = cursor.index(3)?;
         let is_eu = yes_no_unknown(is_eu);
         countries.push(Place { country, country_name, continent, currency, is_eu, ..Place::default() });
+        if countries.len() > MOST_COUNTRIES {
+            return Err(cursor.wrong("there are more countries than on Earth"));
+        }
     }
     Ok(countries)
 }
@@ -311,5 +331,31 @@ fn yes_no_unknown(value: u32) -> Option<bool> {
         1 => Some(false),
         2 => Some(true),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file;
+
+    #[track_caller]
+    fn check(column: Column, bytes: Vec<u8>, read: impl Fn(&File<'_>) -> Option<Error>, expected: &str) {
+        let mut columns: [Vec<u8>; Column::ALL.len()] = Default::default();
+        columns[column as usize] = bytes;
+        let file = file::write(&columns);
+        let error = read(&File::open(&file).unwrap()).unwrap();
+        assert!(error.to_string().ends_with(expected), "{error}");
+    }
+
+    #[test]
+    fn few_bytes_do_not_become_much_memory() {
+        let areas = |file: &File<'_>| area_records(file).err();
+        check(Column::Areas, vec![0; 3 << 19], areas, "there are more regions than on Earth");
+        check(Column::Countries, vec![0; 5 << 14], areas, "there are more countries than on Earth");
+        let long = [vec![0xff, 1], vec![b'x'; 254], vec![0; 4]].concat();
+        check(Column::Countries, long, areas, "a text is too long");
+        let zones = |file: &File<'_>| zones(file).err();
+        check(Column::Zones, b"\x04UTC".repeat(3_000), zones, "there are more time zones than on Earth");
     }
 }
