@@ -24,8 +24,9 @@ pub struct Watched {
 struct Stamp {
     file: u64,
     bytes: u64,
-    seconds: i64,
-    nanoseconds: i64,
+    written: (i64, i64),
+    /// Also when somebody is allowed to read it who was not.
+    changed: (i64, i64),
 }
 
 impl Watched {
@@ -72,8 +73,8 @@ impl Stamp {
         Self {
             file: metadata.ino(),
             bytes: metadata.len(),
-            seconds: metadata.mtime(),
-            nanoseconds: metadata.mtime_nsec(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }
@@ -82,6 +83,8 @@ impl Stamp {
 mod tests {
     use super::*;
     use crate::{About, Draft};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_that_appears_is_replaced_or_goes_is_noticed() {
@@ -100,6 +103,14 @@ mod tests {
         std::fs::rename(&beside, &path).unwrap();
         assert!(watched.has_changed());
         assert!(watched.load().is_ok());
+
+        let changed = || std::fs::metadata(&path).unwrap().ctime_nsec();
+        let before = changed();
+        // The clock of a file system may be coarse.
+        while changed() == before {
+            std::fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        }
+        assert!(watched.has_changed(), "who may read it counts");
 
         std::fs::remove_file(&path).unwrap();
         assert!(!watched.has_changed());
