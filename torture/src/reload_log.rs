@@ -46,7 +46,8 @@ impl Log {
                 return Ok(());
             }
             let again = !before.is_empty() && line.contains(before);
-            if !(again || refused && ON_THE_WAY.iter().any(|part| line.contains(part))) {
+            let on_the_way = refused && ON_THE_WAY.iter().any(|part| line.contains(part));
+            if !(again || on_the_way) {
                 bail!("the log does not say {expected:?} but {line:?}");
             }
         }

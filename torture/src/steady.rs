@@ -194,8 +194,7 @@ fn bit(index: usize) -> u64 {
 fn any_global(random: &mut Random) -> IpAddr {
     loop {
         let ip: IpAddr = if random.below(4) == 0 {
-            let network: u16 =
-                *random.pick(&[0x2001, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00, 0x2a02, 0x2409]);
+            let network = *random.pick(&[0x2001u16, 0x2400, 0x2600, 0x2800, 0x2a00, 0x2c00, 0x2a02, 0x2409]);
             let rest = (u128::from(random.next()) << 64 | u128::from(random.next())) >> 16;
             Ipv6Addr::from(u128::from(network) << 112 | rest).into()
         } else {
