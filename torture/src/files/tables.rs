@@ -201,14 +201,20 @@ pub(crate) fn values(random: &mut Random, _: &Goods, _: u64) -> Hostile {
     let end: &[u8] = random.pick::<&[u8]>(&[b"\n", b"\r\n", b"\r", b"\n\n", b"\n\r"]);
     let width = 1 + random.index(20);
     let mut bytes: Vec<u8> = random.pick::<&[u8]>(&[b"", b"", b"\xef\xbb\xbf", b"\n\n", b"# a\n"]).to_vec();
-    if random.below(4) > 0 {
-        let names: Vec<&[u8]> = (0..width).map(|_| random.pick(&HEADERS).as_bytes()).collect();
+    // Half of the files have a network in every line, so that the values beside it are looked at.
+    let is_sound = random.below(2) == 0;
+    if is_sound || random.below(4) > 0 {
+        let mut names: Vec<&[u8]> = (0..width).map(|_| random.pick(&HEADERS).as_bytes()).collect();
+        if is_sound {
+            names.retain(|name| !name.ends_with(b"_ip") && *name != b"network");
+            names.insert(0, b"network");
+        }
         bytes.extend(names.join(separator));
         bytes.extend_from_slice(end);
     }
     for number in 0..random.below(600) {
         let mut columns: Vec<Vec<u8>> = (0..width).map(|_| random.pick(&VALUES).to_vec()).collect();
-        if random.below(4) > 0 {
+        if is_sound || random.below(4) > 0 {
             columns[0] = format!("9.{}.{}.0/24", number / 256, number % 256).into_bytes();
         }
         if random.below(9) == 0 {
