@@ -40,7 +40,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
-    Campaign { name: "files", full_count: 100_000, short_count: 500, work: files::work },
+    Campaign { name: "files", full_count: 100_000, short_count: 132, work: files::work },
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
