@@ -1,6 +1,6 @@
 //! What the answers are made from: version, date and sources of the geo data. Asking it costs nobody anything.
 
-use ipse_geo::{About, Atlas};
+use ipse_geo::{About, Atlas, short_version};
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -39,16 +39,12 @@ pub(crate) struct MetaSource<'a> {
     attribution: Option<&'a str>,
 }
 
-/// How much of a version tells two of them apart.
-const VERSION_LENGTH: usize = 12;
-
 impl<'a> Meta<'a> {
     pub(crate) fn of(atlas: &'a Atlas) -> Self {
         let About { built, sources, .. } = atlas.about();
-        let version = atlas.version();
         Self {
             status: "success",
-            version: version.get(..VERSION_LENGTH).unwrap_or(version),
+            version: short_version(atlas.version()),
             built: (!sources.is_empty()).then(|| moment(*built)).flatten(),
             sources: sources
                 .iter()

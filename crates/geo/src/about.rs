@@ -19,6 +19,26 @@ pub struct About {
     pub conflicts: Vec<Conflict>,
 }
 
+impl About {
+    /// What the licences of the sources want to be said, each sentence once.
+    #[must_use]
+    pub fn attributions(&self) -> Vec<&str> {
+        let mut told: Vec<&str> = Vec::new();
+        for attribution in self.sources.iter().filter_map(|source| source.attribution.as_deref()) {
+            if !told.contains(&attribution) {
+                told.push(attribution);
+            }
+        }
+        told
+    }
+}
+
+/// As much of a version as tells two of them apart, for people.
+#[must_use]
+pub fn short_version(version: &str) -> &str {
+    version.get(..12).unwrap_or(version)
+}
+
 /// A file that a snapshot was built from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {

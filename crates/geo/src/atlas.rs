@@ -117,9 +117,7 @@ impl Atlas {
         };
         self.at(spot)
     }
-}
 
-impl Atlas {
     /// What is known at a spot.
     pub(crate) fn at(&self, spot: u32) -> Found<'_> {
         Found { atlas: self, spot: Spot::of(self.spots[spot as usize]) }

@@ -50,7 +50,7 @@ pub fn diff(before: &[u8], after: &[u8]) -> Result<Vec<Change>, Error> {
         // The range ends below the end.
         let (first, last) =
             (u32::try_from(first).unwrap_or(u32::MAX), u32::try_from(last).unwrap_or(u32::MAX));
-        let public = public_v4(first, last);
+        let public = Address::public_v4(first, last);
         if public > 0 {
             let comparison = seen.entry(spots).or_insert_with(|| old.compare(&new, spots));
             comparison.add(&mut changes, IpAddr::V4(first.into()), public, 0);
@@ -153,17 +153,6 @@ fn walk(old: &[(u128, u32)], new: &[(u128, u32)], end: u128, mut piece: impl FnM
             None => return,
         }
     }
-}
-
-/// How many addresses of a range somebody can have on the internet.
-fn public_v4(first: u32, last: u32) -> u64 {
-    let reserved: u64 = Address::RESERVED_V4
-        .iter()
-        .map(|(begin, end)| (first.max(*begin), last.min(*end)))
-        .filter(|(begin, end)| begin <= end)
-        .map(|(begin, end)| u64::from(end - begin) + 1)
-        .sum();
-    u64::from(last - first) + 1 - reserved
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ mod v4;
 mod v6;
 mod watched;
 
-pub use about::{About, Conflict, Coverage, Fill, Source};
+pub use about::{About, Conflict, Coverage, Fill, Source, short_version};
 pub use atlas::{Atlas, Found};
 pub use diff::{Change, FIELDS, diff};
 pub use draft::{Disorder, Draft, NetworkId, Origin, PlaceId, TooMany};

@@ -6,6 +6,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use ipse_edge::Clock;
+use ipse_geo::short_version;
 use ipse_geodata::{
     Credentials, Downloader, Patience, UpdateError, UpdatePlan, Updated, Vendors, Wanted, update,
 };
@@ -155,10 +156,14 @@ async fn once(config: &Config, clock: &Clock) -> Result<(), Error> {
     let plan = plan(config, false)?;
     match update(plan, &downloader()?, clock.now(), Arc::new(|_| ())).await {
         Ok(Updated::Unchanged(standing)) => {
-            tracing::info!(geo.version = short(&standing.version), "geo data is up to date");
+            tracing::info!(geo.version = short_version(&standing.version), "geo data is up to date");
         }
         Ok(Updated::Replaced { new, .. }) => {
-            tracing::info!(geo.version = short(&new.version), geo.bytes = new.bytes, "geo data was updated");
+            tracing::info!(
+                geo.version = short_version(&new.version),
+                geo.bytes = new.bytes,
+                "geo data was updated"
+            );
         }
         Err(UpdateError::Busy(_)) => {
             tracing::info!("geo data is being updated by another process already");
@@ -166,11 +171,6 @@ async fn once(config: &Config, clock: &Clock) -> Result<(), Error> {
         Err(error) => return Err(error.into()),
     }
     Ok(())
-}
-
-/// A version as people compare it.
-pub(crate) fn short(version: &str) -> &str {
-    version.get(..12).unwrap_or(version)
 }
 
 /// A random part of a time. The seeds that hash maps get are random enough for this.

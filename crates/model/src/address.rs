@@ -41,6 +41,18 @@ impl Address {
         network(224, 0, 0, 3),
     ];
 
+    /// How many addresses of a range of IPv4, both ends included, somebody can have on the internet.
+    #[must_use]
+    pub fn public_v4(first: u32, last: u32) -> u64 {
+        let reserved: u64 = Self::RESERVED_V4
+            .iter()
+            .map(|(begin, end)| (first.max(*begin), last.min(*end)))
+            .filter(|(begin, end)| begin <= end)
+            .map(|(begin, end)| u64::from(end - begin) + 1)
+            .sum();
+        u64::from(last - first) + 1 - reserved
+    }
+
     /// Whether the address can belong to somebody on the internet. For all others a place would be a fiction.
     #[must_use]
     pub fn is_global(self) -> bool {
@@ -191,6 +203,25 @@ mod tests {
         ] {
             check(text, true);
         }
+    }
+
+    #[test]
+    fn public_addresses_of_a_range_are_counted() {
+        #[track_caller]
+        fn check(first: &str, last: &str, expected: u64) {
+            let [first, last] = [first, last].map(|ip| u32::from(ip.parse::<Ipv4Addr>().unwrap()));
+            assert_eq!(Address::public_v4(first, last), expected);
+            // Counted one by one where that is quick.
+            if last - first < 1 << 17 {
+                let global = |ip: &u32| Address::new(IpAddr::V4((*ip).into())).is_global();
+                assert_eq!((first..=last).filter(global).count() as u64, expected);
+            }
+        }
+        check("8.8.8.8", "8.8.8.8", 1);
+        check("10.0.0.0", "10.0.0.255", 0);
+        check("9.255.255.0", "10.0.0.255", 256);
+        check("191.255.255.0", "192.0.3.255", 256 + 4 * 256 - 2 * 256);
+        check("0.0.0.0", "255.255.255.255", 3_702_258_432);
     }
 
     #[test]

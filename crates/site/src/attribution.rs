@@ -11,13 +11,7 @@ pub(crate) struct Piece {
 
 /// The sentences for what an atlas was built from, each once.
 pub(crate) fn sentences(atlas: &Atlas) -> Vec<Vec<Piece>> {
-    let mut told: Vec<&str> = Vec::new();
-    for attribution in atlas.about().sources.iter().filter_map(|source| source.attribution.as_deref()) {
-        if !told.contains(&attribution) {
-            told.push(attribution);
-        }
-    }
-    told.into_iter().map(pieces).collect()
+    atlas.about().attributions().into_iter().map(pieces).collect()
 }
 
 /// Vendors' sentences name an address behind each name: the name becomes the link.

@@ -5,6 +5,7 @@ mod place;
 mod sweep;
 mod tally;
 
+use crate::download::checksum;
 use crate::facts::{Facts, Range};
 use crate::flags::Flags;
 use crate::sources::{Kind, Source};
@@ -307,7 +308,7 @@ fn about(source: &Source) -> ipse_geo::Source {
             .map_or_else(|| label(source), |database_type| format!("{} {database_type}", about.schema)),
         file: about.file_name.clone(),
         bytes: about.bytes,
-        sha256: about.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+        sha256: checksum::hex(&about.sha256),
         built: about.built.and_then(|built| i64::try_from(built).ok()),
         licence: about.licence.map(str::to_owned),
         attribution: about.attribution.map(str::to_owned),

@@ -22,20 +22,7 @@ impl std::ops::AddAssign for Weight {
 
 /// The weight of a range of IPv4: its public addresses.
 pub(super) fn v4(first: u32, last: u32) -> Weight {
-    let mut public = 0u64;
-    let mut at = first;
-    loop {
-        // Whether an address is public is the same for all of a /24, but for two of the protocol assignments.
-        let end = (at | 0xff).min(last);
-        if Address::new(IpAddr::V4(at.into())).is_global() {
-            public += u64::from(end - at) + 1;
-        }
-        if end == last {
-            break;
-        }
-        at = end + 1;
-    }
-    Weight { v4: float(public), v6: 0.0 }
+    Weight { v4: float(Address::public_v4(first, last)), v6: 0.0 }
 }
 
 /// The weight of a range of IPv6, in networks of /48.
@@ -44,14 +31,6 @@ pub(super) fn v6(first: u128, last: u128) -> Weight {
     let addresses = if is_public { last - first } else { return Weight::default() };
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more digits")]
     Weight { v4: 0.0, v6: (addresses as f64 + 1.0) / 2f64.powi(80) }
-}
-
-/// How many IPv4 addresses are public.
-fn public_v4() -> f64 {
-    // One address of each /24 stands for all of it.
-    let public =
-        (0..1u32 << 24).filter(|block| Address::new(IpAddr::V4((block << 8).into())).is_global()).count();
-    float(public as u64 * 256)
 }
 
 /// Which fields of a record are known, a bit for each of `FIELDS` that names it without another field.
@@ -141,7 +120,7 @@ impl<'a> Tally<'a> {
     }
 
     pub(super) fn report(self) -> (Vec<Coverage>, Vec<Fill>, Vec<Conflict>) {
-        let public = public_v4();
+        let public = v4(0, u32::MAX).v4;
         let share = |part: f64, whole: f64| if whole > 0.0 { rounded(part / whole) } else { 0.0 };
         let weight = |wanted: Known| {
             let mut sum = Weight::default();

@@ -6,7 +6,7 @@
 use super::build::{self, Interner};
 use super::field::{self, Field, Gather, Scalar};
 use super::file::Content;
-use super::{BadLine, Fault, Found, Kind, Progress, Schema, Stage, vendor};
+use super::{BadLine, Fault, Found, Kind, Progress, Schema, Stage, TOLD_FIELDS, vendor};
 use crate::clean;
 use crate::facts::Range;
 use std::io::{self, BufRead, Read};
@@ -40,9 +40,6 @@ const MEMORY_LIMIT: u64 = 16 << 30;
 
 /// How often memory is counted, in lines.
 const MEMORY_LINES: u64 = 1 << 12;
-
-/// How many field names an error tells.
-const TOLD_FIELDS: usize = 12;
 
 pub(super) fn read(
     content: &mut Content,

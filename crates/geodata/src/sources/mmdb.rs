@@ -7,7 +7,7 @@
 use super::build::{self, Interner};
 use super::file::Content;
 use super::record::Record;
-use super::{Fault, Found, Kind, Progress, Schema, Stage, vendor};
+use super::{Fault, Found, Kind, Progress, Schema, Stage, TOLD_FIELDS, vendor};
 use crate::clean;
 use crate::facts::Range;
 use maxminddb::{MaxMindDbError, Reader};
@@ -27,9 +27,6 @@ const MAPPED: u128 = 0xffff << 32;
 
 /// A cached record that says nothing of the wanted kind.
 const NOTHING: u32 = u32::MAX;
-
-/// How many field names an error tells.
-const TOLD_FIELDS: usize = 12;
 
 /// How often progress is told, in steps.
 const PROGRESS_STEPS: u64 = 1 << 18;

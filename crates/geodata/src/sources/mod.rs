@@ -123,6 +123,9 @@ pub enum Stage {
     Nodes,
 }
 
+/// How many field names an error tells.
+const TOLD_FIELDS: usize = 12;
+
 /// What the reader of a format found.
 struct Found {
     table: Table,

@@ -9,9 +9,7 @@ mod secure;
 mod server;
 mod update;
 
-use ipse_geodata::{
-    Checksum, Credentials, Download, DownloadError, Downloader, Outcome, Patience, Progress, SourceUrl,
-};
+use ipse_geodata::{Checksum, Credentials, Download, Downloader, Outcome, Patience, Progress, SourceUrl};
 use server::{Answer, Server, answer, written};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -106,7 +104,7 @@ impl Cache {
 }
 
 /// What an error says, with the port, which differs from run to run, left out. Neither form may show a secret.
-fn sentence(error: &DownloadError) -> String {
+fn sentence(error: &(impl std::fmt::Display + std::fmt::Debug)) -> String {
     let text = error.to_string();
     assert!(!format!("{text}{error:?}").contains("secret"), "{error:?}");
     let mut parts = text.split("127.0.0.1:");

@@ -1,5 +1,6 @@
 //! Whole updates against a real server: what is then in place, what is said, and that a failure changes nothing.
 
+use crate::sentence;
 use crate::server::{Answer, Server, answer, file, written};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -93,19 +94,6 @@ fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
-}
-
-/// What an error says, with the port left out. Neither form may show a secret.
-fn sentence(error: &UpdateError) -> String {
-    let text = error.to_string();
-    assert!(!format!("{text}{error:?}").contains("secret"), "{error:?}");
-    let mut parts = text.split("127.0.0.1:");
-    let mut shown = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        shown.push_str("HOST");
-        shown.push_str(part.trim_start_matches(|letter: char| letter.is_ascii_digit()));
-    }
-    shown
 }
 
 fn not_modified() -> Answer {

@@ -71,7 +71,7 @@ pub(super) fn run(command: &Build) -> Result<(), Error> {
 }
 
 /// Reads the sources and builds a snapshot in memory, with a bar for whoever watches.
-pub(super) fn make(files: &[(Kind, &Path)], flags: &Flags, built: i64) -> Result<Vec<u8>, Error> {
+fn make(files: &[(Kind, &Path)], flags: &Flags, built: i64) -> Result<Vec<u8>, Error> {
     let mut sources: Vec<Source> = Vec::new();
     for (kind, path) in files {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

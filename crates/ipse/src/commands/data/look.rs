@@ -8,7 +8,7 @@ use crate::settings::GeoFlags;
 use crate::table::Table;
 use clap::Args;
 use ipse_edge::Clock;
-use ipse_geo::{FIELDS, Snapshot, diff, read_file};
+use ipse_geo::{FIELDS, Snapshot, diff, read_file, short_version};
 use ipse_model::{Address, Answer, Client, Scope};
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -99,7 +99,7 @@ pub(super) fn verify(path: &Path) -> Result<(), Error> {
     print(&format!(
         "{} is whole: snapshot {} of {}, {} bytes.\n",
         path.display(),
-        &snapshot.atlas.version()[..12],
+        short_version(snapshot.atlas.version()),
         moment(snapshot.atlas.about().built * 1000),
         grouped(bytes.len() as u64),
     ))

@@ -3,7 +3,7 @@
 use crate::commands::{moment, print};
 use crate::error::Error;
 use crate::table::Table;
-use ipse_geo::Snapshot;
+use ipse_geo::{Snapshot, short_version};
 
 pub(super) fn print_all(snapshot: &Snapshot, bytes: usize) -> Result<(), Error> {
     print(&text(snapshot, bytes))
@@ -13,7 +13,7 @@ fn text(snapshot: &Snapshot, bytes: usize) -> String {
     let about = snapshot.atlas.about();
     let mut text = format!(
         "Snapshot {}\nBuilt    {} by {}, {} bytes\n\n",
-        &snapshot.atlas.version()[..12],
+        short_version(snapshot.atlas.version()),
         moment(about.built * 1000),
         about.builder,
         grouped(bytes as u64),
@@ -67,14 +67,7 @@ fn text(snapshot: &Snapshot, bytes: usize) -> String {
     }
     text += &format!("{columns}");
 
-    let attributions: Vec<&str> =
-        about.sources.iter().filter_map(|source| source.attribution.as_deref()).collect();
-    let mut told: Vec<&str> = Vec::new();
-    for attribution in attributions {
-        if !told.contains(&attribution) {
-            told.push(attribution);
-        }
-    }
+    let told = about.attributions();
     if !told.is_empty() {
         text += &format!("\nTo be said where results are shown:\n{}\n", told.join("\n"));
     }

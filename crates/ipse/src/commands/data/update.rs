@@ -6,10 +6,10 @@ use crate::commands::{print, read, runtime, say};
 use crate::error::Error;
 use crate::settings::UpdateFlags;
 use crate::table::Table;
-use crate::update::{downloader, plan, short};
+use crate::update::{downloader, plan};
 use clap::Args;
 use ipse_edge::Clock;
-use ipse_geo::About;
+use ipse_geo::{About, short_version};
 use ipse_geodata::{Progress, Standing, Step, UpdateStep, Updated, update};
 use ipse_store::DataFolder;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +37,7 @@ pub(super) fn run(command: &Update) -> Result<(), Error> {
         Updated::Unchanged(standing) => print(&format!(
             "Already up to date: {} is version {}, built {} from the newest files.\n",
             target.display(),
-            short(&standing.version),
+            short_version(&standing.version),
             date(standing.about.built),
         )),
         Updated::Replaced { old, new } => {
@@ -112,8 +112,9 @@ impl Drop for Screen {
 
 /// What is different now.
 fn changes(old: Option<&Standing>, new: &Standing) -> String {
-    let version =
-        |standing: Option<&Standing>| standing.map_or("none", |standing| short(&standing.version)).to_owned();
+    let version = |standing: Option<&Standing>| {
+        standing.map_or("none", |standing| short_version(&standing.version)).to_owned()
+    };
     let mut text = format!("Version  {}, before {}\n\n", version(Some(new)), version(old));
 
     let mut sources = Table::new(["SOURCE", "FOR", "FILE", "DATE", "BEFORE", "LICENCE"]);
