@@ -5,11 +5,11 @@ use crate::draft::{Draft, Origin};
 use crate::error::Error;
 use crate::file::{Column, File};
 use crate::ranges;
-use crate::rows::{self, Area, NetworkRow, PlaceRow, Spot, Texts, TextsBuilder};
+use crate::rows::{self, Row, Spot, Texts, TextsBuilder, Words};
 use crate::table::Table;
 use crate::v4::{V4, V4Builder};
 use crate::v6::{V6, V6Builder};
-use ipse_model::{Address, Network, Place, Written, WrittenNetwork, WrittenPlace, Zone, unquoted};
+use ipse_model::{Address, Area, Network, Place, Written, Zone, unquoted};
 use std::net::IpAddr;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
@@ -20,10 +20,8 @@ pub struct Atlas {
     zones: Vec<Zone>,
     areas: Vec<Area>,
     area_records: Vec<Place>,
-    places: Table<[u32; 8]>,
     texts: Texts,
-    networks: Vec<NetworkRow>,
-    spots: Table<[u32; 2]>,
+    rows: Table<Words>,
     v4: V4,
     v6: V6,
 }
@@ -32,27 +30,26 @@ pub struct Atlas {
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
     atlas: &'a Atlas,
-    spot: Spot,
+    spot: u32,
 }
 
 impl Atlas {
     /// The atlas of an installation without data.
     #[must_use]
     pub fn empty() -> Self {
-        let mut nothing = V6Builder::new(1);
-        nothing.push(0, 0);
+        let mut texts = TextsBuilder::new();
+        let mut nowhere = V6Builder::new(1);
+        nowhere.push(0, 0);
         Self {
             about: About::default(),
             version: "none".to_owned(),
             zones: Vec::new(),
-            areas: Vec::new(),
-            area_records: Vec::new(),
-            places: Table::zeros(0),
-            texts: TextsBuilder::default().finish(),
-            networks: Vec::new(),
-            spots: Table::zeros(1),
+            areas: vec![Area::of(&Place::default())],
+            area_records: vec![Place::default()],
+            rows: rows::rows(&[Spot::default()], &[rows::no_place()], &[rows::no_network(&mut texts)]),
+            texts: texts.finish(),
             v4: V4Builder::new().finish(&[]),
-            v6: nothing.finish(),
+            v6: nowhere.finish(),
         }
     }
 
@@ -81,16 +78,17 @@ impl Atlas {
             let v6 = beside(scope, || ranges::v6(&file, spot_count))?;
             let about = rows::about(&file)?;
             let zones = rows::zones(&file)?;
-            let mut texts = TextsBuilder::default();
+            let mut texts = TextsBuilder::new();
             let area_records = rows::area_records(&file)?;
-            let areas = rows::areas(&area_records, &mut texts)?;
-            let places = rows::places(&file, areas.len(), zones.len(), &mut texts)?;
+            let areas: Vec<Area> = area_records.iter().map(Area::of).collect();
+            let places = rows::places(&file, areas.len() - 1, zones.len(), &mut texts)?;
             let networks = rows::networks(&file, &mut texts)?;
-            let spots = rows::spots(&file, places.len(), networks.len())?;
+            let spots = rows::spots(&file, places.len() - 1, networks.len() - 1)?;
+            let rows = rows::rows(&spots, &places, &networks);
             let texts = texts.finish();
             let version = file.checksum();
             let (v4, v6) = (done(v4)?, done(v6)?);
-            Ok(Self { about, version, zones, areas, area_records, places, texts, networks, spots, v4, v6 })
+            Ok(Self { about, version, zones, areas, area_records, texts, rows, v4, v6 })
         })
     }
 
@@ -108,23 +106,24 @@ impl Atlas {
 
     /// What is known about an address. An address that nobody can have on the internet is nowhere.
     #[must_use]
+    #[inline]
     pub fn find(&self, address: Address) -> Found<'_> {
-        let spot = match address.ip() {
+        let spot = match address.v4() {
             // What is not global was taken out of the table.
-            IpAddr::V4(ip) => self.v4.find(ip.into()),
-            IpAddr::V6(_) if !address.is_global() => return Found { atlas: self, spot: Spot::NOWHERE },
-            IpAddr::V6(ip) => self.v6.find(ip.into()),
+            Some(number) => self.v4.find(number),
+            None if address.is_global() => self.v6.find(address.number()),
+            None => 0,
         };
         self.at(spot)
     }
 
     /// What is known at a spot.
     pub(crate) fn at(&self, spot: u32) -> Found<'_> {
-        Found { atlas: self, spot: Spot::of(self.spots[spot as usize]) }
+        Found { atlas: self, spot }
     }
 
     pub(crate) fn spot_count(&self) -> usize {
-        self.spots.len()
+        self.rows.len()
     }
 }
 
@@ -137,72 +136,57 @@ impl Default for Atlas {
 impl<'a> Found<'a> {
     /// The form for answers.
     #[must_use]
+    #[inline]
     pub fn written(self) -> Written<'a> {
+        let Atlas { areas, zones, .. } = self.atlas;
+        let texts = self.atlas.texts.open();
+        let row = self.row();
         Written {
-            place: self.place_row().map(|row| self.written_place(row)),
-            network: self.written_network(),
+            city: texts.get(row.city()),
+            area: &areas[row.area()],
+            position: row.position(),
+            zone: row.zone().map(|zone| &zones[zone]),
+            postal_code: texts.get(row.postal_code()),
+            system: texts.get(row.system()),
+            proxy: row.proxy(),
+            hosting: row.hosting(),
         }
     }
 
     /// The place with all its fields.
     #[must_use]
     pub fn place(self) -> Option<Place> {
-        let row = self.place_row()?;
-        let written = self.written_place(row);
-        Some(Place {
-            city: written.city.map(unquoted),
-            position: written.position,
-            zone: written.zone.cloned(),
-            postal_code: written.postal_code.map(unquoted),
-            ..self.atlas.area_records[row.area()].clone()
+        let Written { city, position, zone, postal_code, .. } = self.written();
+        self.row().is_place().then(|| Place {
+            city: unquoted(city),
+            position,
+            zone: zone.cloned(),
+            postal_code: unquoted(postal_code),
+            ..self.atlas.area_records[self.row().area()].clone()
         })
     }
 
     /// The network with all its fields.
     #[must_use]
     pub fn network(self) -> Option<Network> {
-        let WrittenNetwork { system, proxy, hosting } = self.written_network()?;
+        let Written { system, proxy, hosting, .. } = self.written();
         let (asn, org) = system_parts(system)?;
-        Some(Network { asn, org, proxy, hosting })
+        self.row().is_network().then_some(Network { asn, org, proxy, hosting })
     }
 
     /// Whether nothing is known.
     #[must_use]
     pub fn is_nothing(self) -> bool {
-        self.spot.place == 0 && self.spot.network == 0
+        !self.row().is_place() && !self.row().is_network()
     }
 
-    pub(crate) fn spot(self) -> Spot {
-        self.spot
+    /// Its number in the snapshot.
+    pub(crate) fn spot(self) -> usize {
+        self.spot as usize
     }
 
-    fn place_row(self) -> Option<PlaceRow> {
-        let index = (self.spot.place as usize).checked_sub(1)?;
-        Some(PlaceRow::of(self.atlas.places[index]))
-    }
-
-    fn network_row(self) -> Option<&'a NetworkRow> {
-        let index = (self.spot.network as usize).checked_sub(1)?;
-        Some(&self.atlas.networks[index])
-    }
-
-    fn written_network(self) -> Option<WrittenNetwork<'a>> {
-        let NetworkRow { system, proxy, hosting } = self.network_row()?;
-        let system = self.atlas.texts.get(*system).unwrap_or_default();
-        Some(WrittenNetwork { system, proxy: *proxy, hosting: *hosting })
-    }
-
-    fn written_place(self, row: PlaceRow) -> WrittenPlace<'a> {
-        let Atlas { areas, zones, texts, .. } = self.atlas;
-        let area = &areas[row.area()];
-        WrittenPlace {
-            city: texts.get(row.city()),
-            area: texts.get(area.names).unwrap_or_default(),
-            country: texts.get(area.country).unwrap_or_default(),
-            position: row.position(),
-            zone: row.zone().map(|zone| &zones[zone]),
-            postal_code: texts.get(row.postal_code()),
-        }
+    fn row(self) -> Row {
+        Row::of(self.atlas.rows[self.spot as usize])
     }
 }
 

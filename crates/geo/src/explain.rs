@@ -4,7 +4,7 @@ use crate::atlas::{Atlas, Found};
 use crate::draft::Origin;
 use crate::error::Error;
 use crate::file::{Column, File};
-use crate::rows;
+use crate::rows::{self, Spot};
 
 /// An atlas, and where each of its fields comes from.
 pub struct Snapshot {
@@ -12,6 +12,7 @@ pub struct Snapshot {
     pub atlas: Atlas,
     /// The bytes of each column: its name, unpacked, packed.
     pub columns: Vec<(&'static str, u64, u64)>,
+    spots: Vec<Spot>,
     origins: Vec<Origin>,
     places: Vec<u32>,
     networks: Vec<u32>,
@@ -25,15 +26,16 @@ impl Snapshot {
         let origins = rows::origins(&file)?;
         let places = rows::origin_indexes(&file, Column::PlaceOrigins, origins.len())?;
         let networks = rows::origin_indexes(&file, Column::NetworkOrigins, origins.len())?;
+        let spots = rows::spots(&file, places.len(), networks.len())?;
         let columns =
             file.sizes().map(|(column, unpacked, packed)| (column.name(), unpacked, packed)).collect();
-        Ok(Self { atlas, columns, origins, places, networks })
+        Ok(Self { atlas, columns, spots, origins, places, networks })
     }
 
     /// Which source and which rule gave each field of what was found.
     #[must_use]
     pub fn explain(&self, found: Found<'_>) -> Vec<(&str, &str)> {
-        let spot = found.spot();
+        let Some(spot) = self.spots.get(found.spot()) else { return Vec::new() };
         let place = (spot.place as usize).checked_sub(1).and_then(|place| self.places.get(place));
         let network = (spot.network as usize).checked_sub(1).and_then(|network| self.networks.get(network));
         [place, network]

@@ -6,67 +6,63 @@ use crate::draft::Origin;
 use crate::error::Error;
 use crate::file::{Column, File};
 use crate::table::Table;
-use ipse_model::{Degrees, Network, Place, Zone, area_names, country_facts, quote_into, system_names};
+use ipse_model::{Degrees, Network, Place, Zone, quote_into, system_names};
 
-/// A region and its country.
-pub(crate) struct Area {
-    pub(crate) names: TextAt,
-    pub(crate) country: TextAt,
-}
-
-/// A network.
-pub(crate) struct NetworkRow {
-    pub(crate) system: TextAt,
-    pub(crate) proxy: Option<bool>,
-    pub(crate) hosting: Option<bool>,
-}
-
-/// A place in eight words, because there are half a million of them and a lookup touches one: latitude, longitude, where
-/// city and postal code begin, the area, the lengths of city and postal code, and one more than the zone's index or 0.
+/// All that is known of one spot, in eight words, so that a lookup touches one line of cache for it: latitude and
+/// longitude; where city, postal code and system begin; the lengths of city and postal code; the area, and one more
+/// than the zone's index or 0; the length of the system and the flags.
 #[derive(Clone, Copy)]
-pub(crate) struct PlaceRow([u32; 8]);
+pub(crate) struct Row(Words);
 
-/// What one address has: one more than the indexes, or 0.
-#[derive(Clone, Copy)]
+/// Such words: of a row, or those of it that tell a place, or those that tell a network, and 0 for the others.
+pub(crate) type Words = [u32; 8];
+
+/// What a spot has: one more than the indexes of its place and of its network, or 0.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Spot {
     pub(crate) place: u32,
     pub(crate) network: u32,
 }
 
 /// Parts of JSON, one behind the other.
-#[derive(Default)]
 pub(crate) struct TextsBuilder(Vec<u8>);
 
 /// The same when all are there.
 pub(crate) struct Texts(Table<u8>);
 
-/// Where a text begins and how long it is, quotes included; a length of 0 stands for no text.
+/// The same while some of them are taken.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenTexts<'a>(&'a [u8]);
+
+/// Where a text begins and how long it is, quotes included.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct TextAt {
     begin: u32,
     length: u16,
 }
 
+/// The text for what is not known, which is the first of all.
+const NULL: TextAt = TextAt { begin: 0, length: 4 };
+
 /// Few bytes of a hostile file can stand for many of these, and each takes much more memory than bytes. Real snapshots
 /// have a few hundred, a few thousand and a few hundred.
 const MOST_COUNTRIES: usize = 2_000;
-const MOST_AREAS: usize = 1 << 16;
+const MOST_AREAS: usize = 60_000;
 const MOST_ZONES: usize = 2_000;
 const LONGEST_OF_COUNTRY: usize = 100;
+/// Ranges name them in three bytes.
+const MOST_SPOTS: usize = 1 << 24;
 
 /// Stands for a coordinate that is not known.
 pub(crate) const NO_POSITION: i32 = i32::MIN;
 
-impl Spot {
-    pub(crate) const NOWHERE: Self = Self { place: 0, network: 0 };
+const IS_PLACE: u32 = 1 << 16;
+const IS_NETWORK: u32 = 1 << 17;
+const PROXY_SHIFT: u32 = 18;
+const HOSTING_SHIFT: u32 = 20;
 
-    pub(crate) fn of([place, network]: [u32; 2]) -> Self {
-        Self { place, network }
-    }
-}
-
-impl PlaceRow {
-    pub(crate) fn of(words: [u32; 8]) -> Self {
+impl Row {
+    pub(crate) fn of(words: Words) -> Self {
         Self(words)
     }
 
@@ -78,18 +74,38 @@ impl PlaceRow {
         TextAt { begin: self.0[3], length: low_half(self.0[5] >> 16) }
     }
 
+    pub(crate) fn system(self) -> TextAt {
+        TextAt { begin: self.0[4], length: low_half(self.0[7]) }
+    }
+
     pub(crate) fn area(self) -> usize {
-        self.0[4] as usize
+        low_half(self.0[6]).into()
     }
 
     pub(crate) fn zone(self) -> Option<usize> {
-        (self.0[6] as usize).checked_sub(1)
+        usize::from(low_half(self.0[6] >> 16)).checked_sub(1)
     }
 
     pub(crate) fn position(self) -> Option<(Degrees, Degrees)> {
         let [latitude, longitude] = [self.0[0], self.0[1]].map(u32::cast_signed);
         (latitude != NO_POSITION)
             .then(|| (Degrees::from_millionths(latitude), Degrees::from_millionths(longitude)))
+    }
+
+    pub(crate) fn is_place(self) -> bool {
+        self.0[7] & IS_PLACE != 0
+    }
+
+    pub(crate) fn is_network(self) -> bool {
+        self.0[7] & IS_NETWORK != 0
+    }
+
+    pub(crate) fn proxy(self) -> Option<bool> {
+        yes_no_unknown(self.0[7] >> PROXY_SHIFT)
+    }
+
+    pub(crate) fn hosting(self) -> Option<bool> {
+        yes_no_unknown(self.0[7] >> HOSTING_SHIFT)
     }
 }
 
@@ -99,12 +115,23 @@ fn low_half(word: u32) -> u16 {
 }
 
 impl Texts {
-    pub(crate) fn get(&self, at: TextAt) -> Option<&[u8]> {
-        (at.length > 0).then(|| &self.0[at.begin as usize..at.begin as usize + usize::from(at.length)])
+    pub(crate) fn open(&self) -> OpenTexts<'_> {
+        OpenTexts(&self.0)
+    }
+}
+
+impl<'a> OpenTexts<'a> {
+    pub(crate) fn get(self, at: TextAt) -> &'a [u8] {
+        let begin = at.begin as usize;
+        &self.0[begin..begin + usize::from(at.length)]
     }
 }
 
 impl TextsBuilder {
+    pub(crate) fn new() -> Self {
+        Self(b"null".to_vec())
+    }
+
     pub(crate) fn finish(self) -> Texts {
         Texts(Table::of(&self.0))
     }
@@ -143,12 +170,12 @@ pub(crate) fn zones(file: &File<'_>) -> Result<Vec<Zone>, Error> {
     Ok(zones)
 }
 
-/// Records of which only region and country are known.
+/// Places of which only region and country are known. The first of them is nowhere.
 pub(crate) fn area_records(file: &File<'_>) -> Result<Vec<Place>, Error> {
     let countries = countries(file)?;
     let column = file.column(Column::Areas)?;
     let mut cursor = Cursor::new(Column::Areas.name(), &column);
-    let mut areas = Vec::new();
+    let mut areas = vec![Place::default()];
     while !cursor.is_at_end() {
         let country = cursor.index(countries.len() + 1)? as usize;
         let country = country.checked_sub(1).map(|country| countries[country].clone());
@@ -160,20 +187,6 @@ pub(crate) fn area_records(file: &File<'_>) -> Result<Vec<Place>, Error> {
         }
     }
     Ok(areas)
-}
-
-/// The same records as answers hold them.
-pub(crate) fn areas(records: &[Place], texts: &mut TextsBuilder) -> Result<Vec<Area>, Error> {
-    let mut before = TextAt::default();
-    let mut country_before = TextAt::default();
-    let mut area = |record: &Place| {
-        // Records of one country stand together and share its facts.
-        let country = texts.add(&mut country_before, &country_facts(record))?;
-        let names = texts.add(&mut before, &area_names(record))?;
-        Some(Area { names, country })
-    };
-    let wrong = || Error::Column { column: Column::Areas.name(), what: "a text is too long" };
-    records.iter().map(|record| area(record).ok_or_else(wrong)).collect()
 }
 
 /// Places of which only the country is known.
@@ -198,12 +211,13 @@ fn countries(file: &File<'_>) -> Result<Vec<Place>, Error> {
     Ok(countries)
 }
 
+/// What rows tell of places: of none, and of each.
 pub(crate) fn places(
     file: &File<'_>,
     areas: usize,
     zones: usize,
     texts: &mut TextsBuilder,
-) -> Result<Table<[u32; 8]>, Error> {
+) -> Result<Vec<Words>, Error> {
     let latitudes = positions(file, Column::PlaceLatitudes, 90_000_000)?;
     let longitudes = positions(file, Column::PlaceLongitudes, 180_000_000)?;
     let columns = [Column::PlaceAreas, Column::PlaceCities, Column::PlaceZones, Column::PlacePostalCodes];
@@ -216,67 +230,101 @@ pub(crate) fn places(
     if latitudes.len() != longitudes.len() {
         return Err(in_areas.wrong("there are more latitudes than longitudes, or fewer"));
     }
-    let (mut area, mut city_before, mut postal_code_before) = (0, TextAt::default(), TextAt::default());
+    let mut places = Vec::with_capacity(latitudes.len() + 1);
+    places.push(no_place());
+    let (mut area, mut city_before, mut postal_code_before) = (0, NULL, NULL);
     let mut quoted = String::new();
-    let mut rows = Table::zeros(latitudes.len());
-    for ((latitude, longitude), row) in latitudes.into_iter().zip(longitudes).zip(&mut *rows) {
+    for (latitude, longitude) in latitudes.into_iter().zip(longitudes) {
         if (latitude == NO_POSITION) != (longitude == NO_POSITION) {
             return Err(in_areas.wrong("a place has a latitude and no longitude, or the other way round"));
         }
         area = rising(&mut in_areas, area, areas)?;
         let city = text_at(&mut cities, texts, &mut city_before, &mut quoted)?;
         let postal_code = text_at(&mut postal_codes, texts, &mut postal_code_before, &mut quoted)?;
-        *row = [
+        places.push([
             latitude.cast_unsigned(),
             longitude.cast_unsigned(),
             city.begin,
             postal_code.begin,
-            area,
-            u32::from(city.length) | u32::from(postal_code.length) << 16,
-            in_zones.index(zones + 1)?,
             0,
-        ];
+            two(city.length, postal_code.length),
+            // The first area is none. There are fewer than 2¹⁶ of both.
+            (area + 1) | in_zones.index(zones + 1)? << 16,
+            IS_PLACE,
+        ]);
     }
     [in_areas, cities, in_zones, postal_codes].iter().try_for_each(Cursor::end)?;
-    Ok(rows)
+    Ok(places)
 }
 
-pub(crate) fn networks(file: &File<'_>, texts: &mut TextsBuilder) -> Result<Vec<NetworkRow>, Error> {
+/// What rows tell of networks: of none, and of each.
+pub(crate) fn networks(file: &File<'_>, texts: &mut TextsBuilder) -> Result<Vec<Words>, Error> {
     let column = file.column(Column::Networks)?;
     let mut cursor = Cursor::new(Column::Networks.name(), &column);
     let mut before = TextAt::default();
-    let mut rows = Vec::new();
+    let mut networks = vec![no_network(texts)];
     while !cursor.is_at_end() {
         let asn = cursor.number()?.checked_sub(1);
         let asn = asn.map(u32::try_from).transpose().map_err(|_| cursor.wrong("a number is too large"))?;
         let org = cursor.text()?.map(str::to_owned);
         let flags = cursor.index(9)?;
-        let (proxy, hosting) = (yes_no_unknown(flags % 3), yes_no_unknown(flags / 3));
-        let names = system_names(&Network { asn, org, proxy, hosting });
-        let system = texts.add(&mut before, &names);
+        let flags = IS_NETWORK | (flags % 3) << PROXY_SHIFT | (flags / 3) << HOSTING_SHIFT;
+        let system = texts.add(&mut before, &system_names(&Network { asn, org, ..Network::default() }));
         let system = system.ok_or_else(|| cursor.wrong("a text is too long"))?;
-        rows.push(NetworkRow { system, proxy, hosting });
+        networks.push(network_words(system, flags));
     }
-    rows.shrink_to_fit();
-    Ok(rows)
+    Ok(networks)
 }
 
-pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Table<[u32; 2]>, Error> {
+/// What rows tell where no place is known.
+pub(crate) fn no_place() -> Words {
+    let unknown = NO_POSITION.cast_unsigned();
+    [unknown, unknown, NULL.begin, NULL.begin, 0, two(NULL.length, NULL.length), 0, 0]
+}
+
+/// What rows tell where no network is known.
+pub(crate) fn no_network(texts: &mut TextsBuilder) -> Words {
+    let system = texts.add(&mut TextAt::default(), &system_names(&Network::default()));
+    network_words(system.unwrap_or_default(), 0)
+}
+
+fn network_words(system: TextAt, flags: u32) -> Words {
+    [0, 0, 0, 0, system.begin, 0, 0, u32::from(system.length) | flags]
+}
+
+fn two(low: u16, high: u16) -> u32 {
+    u32::from(low) | u32::from(high) << 16
+}
+
+/// The rows of spots, of what rows tell of places and networks.
+pub(crate) fn rows(spots: &[Spot], places: &[Words], networks: &[Words]) -> Table<Words> {
+    let mut rows = Table::zeros(spots.len());
+    for (row, spot) in rows.iter_mut().zip(spots) {
+        let (place, network) = (places[spot.place as usize], networks[spot.network as usize]);
+        *row = std::array::from_fn(|word| place[word] | network[word]);
+    }
+    rows
+}
+
+/// What each spot has, of that many places and networks.
+pub(crate) fn spots(file: &File<'_>, places: usize, networks: usize) -> Result<Vec<Spot>, Error> {
     let (in_places, in_networks) = (file.column(Column::SpotPlaces)?, file.column(Column::SpotNetworks)?);
-    let mut spots = Table::zeros(in_networks.len() / 3);
     let mut in_places = Cursor::new(Column::SpotPlaces.name(), &in_places);
     let mut in_networks = Cursor::new(Column::SpotNetworks.name(), &in_networks);
+    let mut spots = Vec::new();
     let mut place = 0;
-    for spot in &mut *spots {
+    while !in_networks.is_at_end() {
         place = rising(&mut in_places, place, places + 1)?;
         let network = in_networks.three_bytes()?;
-        *spot = [place, in_networks.below(network.into(), networks + 1)?];
+        spots.push(Spot { place, network: in_networks.below(network.into(), networks + 1)? });
+        if spots.len() > MOST_SPOTS {
+            return Err(in_networks.wrong("there are more spots than ranges can name"));
+        }
     }
     in_places.end()?;
-    in_networks.end()?;
     // Tables begin with the first spot everywhere.
     match spots.first() {
-        Some([0, 0]) => Ok(spots),
+        Some(Spot { place: 0, network: 0 }) => Ok(spots),
         _ => Err(in_places.wrong("the first spot is somewhere")),
     }
 }
@@ -320,18 +368,15 @@ fn text_at(
     before: &mut TextAt,
     quoted: &mut String,
 ) -> Result<TextAt, Error> {
-    let Some(text) = cursor.text()? else { return Ok(TextAt::default()) };
+    let Some(text) = cursor.text()? else { return Ok(NULL) };
     quoted.clear();
     quote_into(quoted, text);
     texts.add(before, quoted).ok_or_else(|| cursor.wrong("a text is too long"))
 }
 
 fn yes_no_unknown(value: u32) -> Option<bool> {
-    match value {
-        1 => Some(false),
-        2 => Some(true),
-        _ => None,
-    }
+    const MEANINGS: [Option<bool>; 4] = [None, Some(false), Some(true), None];
+    MEANINGS[value as usize & 3]
 }
 
 #[cfg(test)]

@@ -5,48 +5,29 @@
 
 use bytemuck::Pod;
 use memmap2::{Advice, MmapMut};
+use std::alloc::{Layout, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A table with room for a fixed number of values. Room that is never used takes no memory.
+/// A fixed number of values. Those that are never written take no memory.
 pub(crate) struct Table<T> {
-    memory: Memory,
-    length: usize,
+    /// Memory of its own, which no file is behind; none for an empty table.
+    memory: Option<MmapMut>,
     kind: PhantomData<T>,
 }
 
-enum Memory {
-    /// Memory of its own, which no file is behind.
-    Large(MmapMut),
-    /// Where the system gives none, and for an empty table: words, because their beginning suits every number.
-    Plain(Vec<u64>),
-}
-
 impl<T: Pod> Table<T> {
-    /// A full table of zeros.
+    /// A table of zeros.
     pub(crate) fn zeros(length: usize) -> Self {
-        Self { length, ..Self::with_room(length) }
-    }
-
-    /// An empty table with room for this many values.
-    pub(crate) fn with_room(room: usize) -> Self {
-        let bytes = room.saturating_mul(size_of::<T>());
-        let large = MmapMut::map_anon(bytes).inspect(|memory| {
+        let memory = (length > 0).then(|| {
+            let bytes = length.saturating_mul(size_of::<T>());
+            // Without memory nothing goes on, as everywhere.
+            let memory = MmapMut::map_anon(bytes).unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()));
             // Only advice: where it is not taken, small pages do.
             let _ = memory.advise(Advice::HugePage);
+            memory
         });
-        let memory = match large {
-            Ok(large) if bytes > 0 => Memory::Large(large),
-            _ => Memory::Plain(vec![0; bytes.div_ceil(size_of::<u64>())]),
-        };
-        Self { memory, length: 0, kind: PhantomData }
-    }
-
-    /// Adds a value. There must be room for it.
-    pub(crate) fn push(&mut self, value: T) {
-        let at = self.length;
-        self.length += 1;
-        self[at] = value;
+        Self { memory, kind: PhantomData }
     }
 
     pub(crate) fn of(values: &[T]) -> Self {
@@ -59,24 +40,15 @@ impl<T: Pod> Table<T> {
 impl<T: Pod> Deref for Table<T> {
     type Target = [T];
 
+    #[inline]
     fn deref(&self) -> &[T] {
-        let bytes = self.length * size_of::<T>();
-        match &self.memory {
-            Memory::Large(memory) => bytemuck::cast_slice(&memory[..bytes]),
-            Memory::Plain(words) => bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(words)[..bytes]),
-        }
+        self.memory.as_deref().map_or(&[], bytemuck::cast_slice)
     }
 }
 
 impl<T: Pod> DerefMut for Table<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        let bytes = self.length * size_of::<T>();
-        match &mut self.memory {
-            Memory::Large(memory) => bytemuck::cast_slice_mut(&mut memory[..bytes]),
-            Memory::Plain(words) => {
-                bytemuck::cast_slice_mut(&mut bytemuck::cast_slice_mut::<u64, u8>(words)[..bytes])
-            }
-        }
+        self.memory.as_deref_mut().map_or(&mut [], bytemuck::cast_slice_mut)
     }
 }
 
@@ -92,8 +64,5 @@ mod tests {
         assert_eq!((table[6], table[7]), (0, 9));
         assert_eq!(*Table::of(&[[1u32; 8], [2; 8]]), [[1; 8], [2; 8]]);
         assert!(Table::<u64>::of(&[]).is_empty());
-        let mut growing = Table::with_room(3);
-        [5u64, 6].into_iter().for_each(|value| growing.push(value));
-        assert_eq!(*growing, [5, 6]);
     }
 }

@@ -24,6 +24,7 @@ pub(crate) struct V4Builder {
 
 impl V4 {
     /// The spot of an address.
+    #[inline]
     pub(crate) fn find(&self, address: u32) -> u32 {
         let entry = self.networks[(address >> 8) as usize];
         if entry & FINER == 0 { entry } else { self.find_finer((entry ^ FINER) as usize, address & 0xff) }

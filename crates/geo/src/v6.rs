@@ -1,35 +1,59 @@
-//! The table of IPv6: a tree of sorted keys, sixteen to a block, so that a search touches few lines of cache.
+//! The table of IPv6: blocks of sixteen ranges, and above them a tree of sorted keys that leads to the right one.
 //!
 //! A key is the upper half of an address, because nearly all ranges begin there; the few networks within which ranges
-//! are finer than a /64 have a list of their own.
+//! are finer than a /64 have a list of their own. A block is two lines of cache: ranges that stand together begin near
+//! each other, so that half of a key is enough to tell them apart. A search has no branch that depends on what it
+//! finds, so that the processor is at the next one while this one waits for memory.
 
 use crate::table::Table;
 
 /// A value is a spot, or, with this bit, a list of finer ranges.
 const FINE: u32 = 1 << 31;
-const BLOCK: usize = 16;
+const FAN_OUT: usize = 16;
 
 /// From an IPv6 address to its spot.
 pub(crate) struct V6 {
-    /// The lowest layer holds all keys, each other one the first key of every block below. The uppermost is one block.
+    /// Blocks of ranges, and behind them the nodes of each layer.
+    lines: Table<Node>,
+    /// The uppermost is the first and has one node.
     layers: Vec<Layer>,
-    values: Table<u32>,
+    /// The unit of the distances in each block, as a power of two, or `WIDE`.
+    units: Vec<u8>,
     /// Where each list of finer ranges begins in `finer`, and where the last one ends.
     lists: Vec<u32>,
     /// Lower halves of first addresses, ascending within a list and beginning with 0, and their spots.
     finer: Vec<(u64, u32)>,
 }
 
+/// The lowest layer holds the first key of every block, each other one the first key of every node below.
 struct Layer {
-    /// Filled up to whole blocks with copies of the last key.
-    keys: Table<u64>,
+    /// Its first node.
+    begin: usize,
+    /// The rank of its last key.
     last: usize,
 }
 
+/// Keys of a layer: the first, and then the others in the order in which a search asks for them. Filled up with the
+/// largest key.
+type Node = [u64; FAN_OUT];
+
+/// How far the keys of sixteen ranges are from the first of them, in the order of a node and filled up with the largest
+/// number, and then their values. Or, where the keys do not fit into distances, ten whole keys, and then their values,
+/// filled up with copies of the last of them.
+type Block = [u32; 2 * FAN_OUT];
+const WIDE_ONE: usize = 10;
+/// In the place of a unit: no distance has this one.
+const WIDE: u8 = 64;
+const NO_DISTANCE: u32 = u32::MAX;
+
 /// A table that is being filled, from the lowest address to the highest.
 pub(crate) struct V6Builder {
-    keys: Table<u64>,
-    values: Table<u32>,
+    /// The ranges of the block that is being filled, and more.
+    waiting: Vec<(u64, u32)>,
+    firsts: Vec<u64>,
+    units: Vec<u8>,
+    /// With one block for each unit so far.
+    lines: Table<Node>,
     lists: Vec<u32>,
     finer: Vec<(u64, u32)>,
     /// The spot of the range before, which goes on until the next.
@@ -39,15 +63,27 @@ pub(crate) struct V6Builder {
 }
 
 impl V6 {
-    /// The spot of an address.
+    /// The spot of an address. Apart from the much shorter way of IPv4, which it would make longer.
+    #[inline(never)]
     pub(crate) fn find(&self, address: u128) -> u32 {
         let key = upper(address);
-        let place = self.layers.iter().rev().fold(0, |block, layer| {
-            let begin = block * BLOCK;
-            (begin + last_at_or_below(&layer.keys[begin..begin + BLOCK], key)).min(layer.last)
-        });
-        let value = self.values[place];
+        let lines = &*self.lines;
+        let (block, first) = self.block_of(lines, key);
+        let (unit, block) = (self.units[block], bytemuck::must_cast_ref(&lines[block]));
+        let value = if unit == WIDE { find_wide(block, key) } else { find_narrow(block, key - first, unit) };
         if value & FINE == 0 { value } else { self.find_finer((value ^ FINE) as usize, lower(address)) }
+    }
+
+    /// Which block an address belongs to, and its first key.
+    fn block_of(&self, lines: &[Node], key: u64) -> (usize, u64) {
+        let mut first = 0;
+        let block = self.layers.iter().fold(0, |node, layer| {
+            let keys = &lines[layer.begin + node];
+            let at = (node * FAN_OUT + last_at_or_below(keys, key)).min(layer.last);
+            first = keys[slot(at % FAN_OUT)];
+            at
+        });
+        (block, first)
     }
 
     #[cold]
@@ -57,23 +93,48 @@ impl V6 {
     }
 }
 
-/// The last of sixteen keys that is not above the wanted one; the first never is. Four steps without a branch.
-fn last_at_or_below(block: &[u64], key: u64) -> usize {
-    let mut at = 0;
-    for step in [8, 4, 2, 1] {
-        at += step * usize::from(block[at + step] <= key);
+/// The rank of the last of sixteen keys that is not above the wanted one; the first never is.
+fn last_at_or_below<T: PartialOrd + Copy>(node: &[T; FAN_OUT], key: T) -> usize {
+    let at = (0..4).fold(1, |at, _| 2 * at + usize::from(node[at % FAN_OUT] <= key));
+    at % FAN_OUT
+}
+
+/// Where the key of this rank stands in a node: the middle one is asked first, then the middle one of either half.
+fn slot(rank: usize) -> usize {
+    match rank.trailing_zeros() {
+        depth @ 0..4 => ((FAN_OUT / 2) >> depth) + (rank >> (depth + 1)),
+        _ => 0,
     }
-    at
+}
+
+fn find_narrow(block: &Block, distance: u64, unit: u8) -> u32 {
+    let distance = (distance >> unit).min(u64::from(NO_DISTANCE) - 1);
+    let [distances, values]: &[[u32; FAN_OUT]; 2] = bytemuck::must_cast_ref(block);
+    // The line of the values is on its way while distances are compared.
+    std::hint::black_box(values[0]);
+    values[last_at_or_below(distances, low_half(distance))]
+}
+
+#[cold]
+fn find_wide(block: &Block, key: u64) -> u32 {
+    let (keys, values) = block.split_at(2 * WIDE_ONE);
+    let (keys, _) = keys.as_chunks::<2>();
+    let above = keys.iter().take_while(|[high, low]| u64::from(*high) << 32 | u64::from(*low) <= key).count();
+    values[above - 1]
 }
 
 impl V6Builder {
     /// A table for at most this many ranges.
     pub(crate) fn new(ranges: usize) -> Self {
-        // A range has a key, and perhaps another one behind a list.
-        let room = (2 * ranges + 1).next_multiple_of(BLOCK);
+        // A range has a key, and perhaps another one behind a list. Every block but the last has ten or more.
+        let blocks = (2 * ranges + 1) / WIDE_ONE + 1;
+        // Each layer has a sixteenth of the one below it, rounded up.
+        let room = blocks + blocks / (FAN_OUT - 1) + usize::BITS as usize;
         Self {
-            keys: Table::with_room(room),
-            values: Table::with_room(room),
+            waiting: Vec::new(),
+            firsts: Vec::new(),
+            units: Vec::new(),
+            lines: Table::zeros(room),
             lists: vec![0],
             finer: Vec::new(),
             carried: 0,
@@ -86,8 +147,7 @@ impl V6Builder {
         let (key, low) = (upper(first), lower(first));
         self.close(Some(key));
         if low == 0 {
-            self.keys.push(key);
-            self.values.push(spot);
+            self.add(key, spot);
         } else {
             if self.open.is_none() {
                 self.open(key);
@@ -99,27 +159,24 @@ impl V6Builder {
 
     pub(crate) fn finish(mut self) -> V6 {
         self.close(None);
+        while !self.waiting.is_empty() {
+            self.write_block();
+        }
         self.finer.shrink_to_fit();
         self.lists.shrink_to_fit();
-        V6 {
-            layers: layers(self.keys),
-            values: Table::of(&self.values),
-            lists: self.lists,
-            finer: self.finer,
-        }
+        let layers = layers(&mut self.lines, self.firsts);
+        V6 { lines: self.lines, layers, units: self.units, lists: self.lists, finer: self.finer }
     }
 
     /// Begins the list of a network, with what was known of it so far.
     fn open(&mut self, key: u64) {
         let list = FINE | count(self.lists.len() - 1);
-        if self.keys.last() == Some(&key) {
-            if let Some(value) = self.values.last_mut() {
-                self.finer.push((0, std::mem::replace(value, list)));
+        match self.waiting.last_mut() {
+            Some((last, value)) if *last == key => self.finer.push((0, std::mem::replace(value, list))),
+            _ => {
+                self.finer.push((0, self.carried));
+                self.add(key, list);
             }
-        } else {
-            self.keys.push(key);
-            self.values.push(list);
-            self.finer.push((0, self.carried));
         }
         self.open = Some(key);
     }
@@ -130,31 +187,73 @@ impl V6Builder {
         self.open = None;
         self.lists.push(count(self.finer.len()));
         if let Some(behind) = open.checked_add(1).filter(|behind| next != Some(*behind)) {
-            self.keys.push(behind);
-            self.values.push(self.carried);
+            self.add(behind, self.carried);
         }
+    }
+
+    fn add(&mut self, key: u64, value: u32) {
+        // The last one may still change.
+        if self.waiting.len() > FAN_OUT {
+            self.write_block();
+        }
+        self.waiting.push((key, value));
+    }
+
+    /// Writes as many of the waiting ranges as go into one block.
+    fn write_block(&mut self) {
+        let Some((first, _)) = self.waiting.first().copied() else { return };
+        let mut unit = u64::BITS - 1;
+        let mut fitting = 0;
+        for (key, _) in self.waiting.iter().take(FAN_OUT) {
+            let finer = unit.min((key - first).trailing_zeros());
+            if (key - first) >> finer >= u64::from(NO_DISTANCE) {
+                break;
+            }
+            unit = finer;
+            fitting += 1;
+        }
+        let is_wide = fitting < WIDE_ONE.min(self.waiting.len());
+        let taken = if is_wide { WIDE_ONE.min(self.waiting.len()) } else { fitting };
+        let ranges = self.waiting.drain(..taken);
+        let mut block: Block = [0; 2 * FAN_OUT];
+        if is_wide {
+            let last = ranges.as_slice().last().copied().unwrap_or_default();
+            let filled = ranges.chain(std::iter::repeat(last)).take(WIDE_ONE);
+            for (at, (key, value)) in filled.enumerate() {
+                block[2 * at] = high_half(key);
+                block[2 * at + 1] = low_half(key);
+                block[2 * WIDE_ONE + at] = value;
+            }
+        } else {
+            block[..FAN_OUT].fill(NO_DISTANCE);
+            for (rank, (key, value)) in ranges.enumerate() {
+                block[slot(rank)] = low_half((key - first) >> unit);
+                block[FAN_OUT + rank] = value;
+            }
+        }
+        self.lines[self.units.len()] = bytemuck::must_cast(block);
+        self.firsts.push(first);
+        // It is below 64.
+        self.units.push(if is_wide { WIDE } else { u8::try_from(unit).unwrap_or_default() });
     }
 }
 
-fn layers(keys: Table<u64>) -> Vec<Layer> {
-    let mut layers = vec![Layer::new(keys)];
-    while let Some(below) = layers.last().filter(|below| below.keys.len() > BLOCK) {
-        let firsts = below.keys.chunks_exact(BLOCK).map(|block| block[0]);
-        let mut keys = Table::with_room(firsts.len().next_multiple_of(BLOCK));
-        firsts.for_each(|first| keys.push(first));
-        layers.push(Layer::new(keys));
-    }
-    layers
-}
-
-impl Layer {
-    fn new(mut keys: Table<u64>) -> Self {
-        let last = keys.len().saturating_sub(1);
-        let copy = keys.last().copied().unwrap_or_default();
-        while keys.is_empty() || !keys.len().is_multiple_of(BLOCK) {
-            keys.push(copy);
+/// Writes the layers above blocks, given their first keys.
+fn layers(lines: &mut [Node], mut keys: Vec<u64>) -> Vec<Layer> {
+    let mut layers = Vec::new();
+    let mut begin = keys.len();
+    loop {
+        layers.push(Layer { begin, last: keys.len().saturating_sub(1) });
+        for (keys, node) in keys.chunks(FAN_OUT).zip(&mut lines[begin..]) {
+            *node = [u64::MAX; FAN_OUT];
+            keys.iter().enumerate().for_each(|(rank, key)| node[slot(rank)] = *key);
+            begin += 1;
         }
-        Self { keys, last }
+        if keys.len() <= FAN_OUT {
+            layers.reverse();
+            return layers;
+        }
+        keys = keys.into_iter().step_by(FAN_OUT).collect();
     }
 }
 
@@ -165,6 +264,15 @@ fn upper(address: u128) -> u64 {
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
 fn lower(address: u128) -> u64 {
     address as u64
+}
+
+fn high_half(key: u64) -> u32 {
+    (key >> 32) as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is what is wanted")]
+fn low_half(key: u64) -> u32 {
+    key as u32
 }
 
 /// There are never more than 2³¹ of anything here: ranges are counted when they are read.

@@ -1,24 +1,52 @@
 //! A caller's address: the one thing that must never be written anywhere but into its own answer.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 /// An address with IPv4-mapped IPv6 already unwrapped. Its `Debug` shows nothing, so that no log line, error or
 /// panic message can hold a caller's address by accident.
+///
+/// It is kept as a number, because a lookup begins with one, and to put it together from the bytes of an `IpAddr` makes
+/// the processor wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Address(IpAddr);
+pub struct Address {
+    number: u128,
+    is_v4: bool,
+}
 
 impl Address {
     /// Unwraps `::ffff:192.0.2.1` to `192.0.2.1`.
     #[must_use]
     pub fn new(ip: IpAddr) -> Self {
-        Self(ip.to_canonical())
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => Self { number: u32::from(ip).into(), is_v4: true },
+            IpAddr::V6(ip) => Self { number: ip.into(), is_v4: false },
+        }
     }
 
     /// The bare value, for comparing and for the answer's own body.
     #[must_use]
+    #[inline]
     pub fn ip(self) -> IpAddr {
-        self.0
+        match self.v4() {
+            Some(number) => IpAddr::V4(number.into()),
+            None => IpAddr::V6(self.number.into()),
+        }
+    }
+
+    /// The number of an address of IPv4.
+    #[must_use]
+    #[inline]
+    pub fn v4(self) -> Option<u32> {
+        #[expect(clippy::cast_possible_truncation, reason = "it was made of 32 bits")]
+        self.is_v4.then_some(self.number as u32)
+    }
+
+    /// The number of an address of IPv6, or of IPv4.
+    #[must_use]
+    #[inline]
+    pub fn number(self) -> u128 {
+        self.number
     }
 
     /// The networks of IPv4 that nobody can have on the internet, by their first and last address, ascending and each of
@@ -55,10 +83,12 @@ impl Address {
 
     /// Whether the address can belong to somebody on the internet. For all others a place would be a fiction.
     #[must_use]
+    #[inline]
     pub fn is_global(self) -> bool {
-        match self.0 {
-            IpAddr::V4(ip) => is_global_v4(ip),
-            IpAddr::V6(ip) => is_global_v6(ip),
+        match self.v4() {
+            Some(number) => is_global_v4(number),
+            // All that is special within `2000::/3` is below or behind these.
+            None => (0x2003..0x3fff).contains(&(self.number >> 112)) || is_global_v6(self.number),
         }
     }
 }
@@ -69,8 +99,7 @@ impl fmt::Debug for Address {
     }
 }
 
-fn is_global_v4(ip: Ipv4Addr) -> bool {
-    let number = u32::from(ip);
+fn is_global_v4(number: u32) -> bool {
     !Address::RESERVED_V4.iter().any(|(first, last)| (*first..=*last).contains(&number))
 }
 
@@ -81,13 +110,10 @@ const fn network(a: u8, b: u8, c: u8, prefix: u32) -> (u32, u32) {
 
 /// Only `2000::/3` is given out to the public; within it IANA's special-purpose registry, and beside it the
 /// well-known prefix of NAT64, which stands for a global IPv4 address.
-fn is_global_v6(ip: Ipv6Addr) -> bool {
-    let segments = ip.segments();
-    if segments[..6] == [0x64, 0xff9b, 0, 0, 0, 0] {
-        let [.., a, b, c, d] = ip.octets();
-        return is_global_v4(Ipv4Addr::new(a, b, c, d));
-    }
-    let special = match segments {
+fn is_global_v6(number: u128) -> bool {
+    let v4 = |high: u16, low: u16| u32::from(high) << 16 | u32::from(low);
+    let special = match Ipv6Addr::from(number).segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] => !is_global_v4(v4(high, low)),
         [0x2001, 1, 0, 0, 0, 0, 0, 1..=3] => false,
         [0x2001, 3, ..] | [0x2001, 4, 0x112, ..] => false,
         [0x2001, 0x20..=0x3f, ..] => false,
@@ -95,11 +121,7 @@ fn is_global_v6(ip: Ipv6Addr) -> bool {
         [0x2001, 0xdb8, ..] => true,
         [0x3fff, 0..=0xfff, ..] => true,
         // 6to4 carries the IPv4 address of its gateway.
-        [0x2002, high, low, ..] => {
-            let [a, b] = high.to_be_bytes();
-            let [c, d] = low.to_be_bytes();
-            !is_global_v4(Ipv4Addr::new(a, b, c, d))
-        }
+        [0x2002, high, low, ..] => !is_global_v4(v4(high, low)),
         [0x2000..=0x3fff, ..] => false,
         _ => true,
     };
@@ -109,6 +131,7 @@ fn is_global_v6(ip: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[track_caller]
     fn check(text: &str, global: bool) {

@@ -3,7 +3,6 @@
 //! The order of the fields is that of the specification.
 
 use crate::{Client, Degrees, HttpVersion, Now, Scope, TlsVersion, Written, Zone, digits, written};
-use std::io::Write;
 use std::net::IpAddr;
 
 /// Everything that an answer is made of.
@@ -36,9 +35,7 @@ impl Answer<'_> {
                 None => push(&mut json, ",\"tls_cipher\":null"),
             }
             self.write_path(&mut json);
-            let network = self.found.network;
-            let (proxy, hosting) = network.map_or((None, None), |network| (network.proxy, network.hosting));
-            push(&mut json, written::flags(proxy, hosting));
+            push(&mut json, written::flags(self.found.proxy, self.found.hosting));
         } else {
             json.push(b'}');
         }
@@ -70,27 +67,24 @@ impl Answer<'_> {
                 push(json, "\",\"ipv6\":null");
             }
             IpAddr::V6(ip) => {
-                // Writing to memory cannot fail.
-                let _ = write!(json, "{{\"status\":\"success\",\"ip\":null,\"ipv6\":\"{ip}\"");
+                push(json, "{\"status\":\"success\",\"ip\":null,\"ipv6\":\"");
+                digits::write_v6(json, ip);
+                json.push(b'"');
             }
         }
     }
 
     fn write_geo(&self, json: &mut Vec<u8>) {
-        match self.found.place {
-            Some(place) => {
-                push(json, ",\"city\":");
-                json.extend_from_slice(place.city.unwrap_or(NULL));
-                json.extend_from_slice(place.area);
-                write_position(json, place.position);
-                write_zone(json, place.zone, self.now);
-                push(json, ",\"postal_code\":");
-                json.extend_from_slice(place.postal_code.unwrap_or(NULL));
-            }
-            None => push(json, NO_PLACE),
-        }
-        json.extend_from_slice(self.found.network.map_or(NO_NETWORK, |network| network.system));
-        json.extend_from_slice(self.found.place.map_or(NO_COUNTRY, |place| place.country));
+        let Written { city, area, position, zone, postal_code, system, .. } = self.found;
+        push(json, ",\"city\":");
+        json.extend_from_slice(city);
+        json.extend_from_slice(area.names());
+        write_position(json, position);
+        write_zone(json, zone, self.now);
+        push(json, ",\"postal_code\":");
+        json.extend_from_slice(postal_code);
+        json.extend_from_slice(system);
+        json.extend_from_slice(area.country());
     }
 
     fn write_protocol(&self, json: &mut Vec<u8>) {
@@ -125,12 +119,6 @@ impl Answer<'_> {
 }
 
 const NULL: &[u8] = b"null";
-const NO_PLACE: &str = ",\"city\":null,\"region\":null,\"region_code\":null,\"country\":null,\"country_name\":null,\
-                        \"continent\":null,\"latitude\":null,\"longitude\":null,\"timezone\":null,\
-                        \"timezone_offset\":null,\"postal_code\":null";
-const NO_NETWORK: &[u8] = b",\"asn\":null,\"org\":null,\"as\":null";
-const NO_COUNTRY: &[u8] = b",\"is_eu\":null,\"currency\":null";
-
 fn push(json: &mut Vec<u8>, part: &str) {
     json.extend_from_slice(part.as_bytes());
 }
@@ -170,8 +158,8 @@ fn write_zone(json: &mut Vec<u8>, zone: Option<&Zone>, now: Now) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::written::{area_names, country_facts, system_names};
-    use crate::{Address, Colo, Network, Place, WrittenNetwork, WrittenPlace, quoted};
+    use crate::written::system_names;
+    use crate::{Address, Area, Colo, Network, Place, quoted};
     use proptest::prelude::*;
 
     const NOON: Now = Now { unix_ms: 1_768_478_400_000, boot_ms: 0 };
@@ -209,25 +197,21 @@ mod tests {
 
     /// Writes an answer of each kind: of the three scopes, and the demo's.
     fn written(client: &Client, place: Option<&Place>, network: Option<&Network>) -> [String; 4] {
-        let bytes = |text: &Option<String>| text.as_deref().map(quoted).map(String::into_bytes);
-        let texts =
-            place.map(|at| (bytes(&at.city), bytes(&at.postal_code), area_names(at), country_facts(at)));
-        let system = network.map(system_names);
-        let place =
-            place.zip(texts.as_ref()).map(|(place, (city, postal_code, area, country))| WrittenPlace {
-                city: city.as_deref(),
-                area: area.as_bytes(),
-                country: country.as_bytes(),
-                position: place.position,
-                zone: place.zone.as_ref(),
-                postal_code: postal_code.as_deref(),
-            });
-        let network = network.zip(system.as_deref()).map(|(network, system)| WrittenNetwork {
+        let value = |text: &Option<String>| text.as_deref().map_or_else(|| "null".to_owned(), quoted);
+        let (place, network) = (place.cloned().unwrap_or_default(), network.cloned().unwrap_or_default());
+        let (city, postal_code) = (value(&place.city), value(&place.postal_code));
+        let (area, system) = (Area::of(&place), system_names(&network));
+        let found = Written {
+            city: city.as_bytes(),
+            area: &area,
+            position: place.position,
+            zone: place.zone.as_ref(),
+            postal_code: postal_code.as_bytes(),
             system: system.as_bytes(),
             proxy: network.proxy,
             hosting: network.hosting,
-        });
-        let answer = Answer { client, now: NOON, found: Written { place, network } };
+        };
+        let answer = Answer { client, now: NOON, found };
         let [ip, geo, full] = Scope::ALL.map(|scope| answer.for_scope(scope));
         [ip, geo, full, answer.for_demo()].map(|json| String::from_utf8(json).unwrap())
     }

@@ -33,7 +33,4 @@ pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};
 pub use time::{Day, Now};
-pub use written::{
-    Written, WrittenNetwork, WrittenPlace, area_names, country_facts, quote_into, quoted, system_names,
-    unquoted,
-};
+pub use written::{Area, Written, quote_into, quoted, system_names, unquoted};

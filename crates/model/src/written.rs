@@ -6,46 +6,53 @@
 use crate::{Degrees, Network, Place, Zone};
 use std::fmt::Write;
 
-/// What an answer says about one address beside the caller's own facts.
-#[derive(Clone, Copy, Default)]
-pub struct Written<'a> {
-    /// Where it is.
-    pub place: Option<WrittenPlace<'a>>,
-    /// Whose network it is on.
-    pub network: Option<WrittenNetwork<'a>>,
-}
-
-/// A place whose names are quoted already.
+/// What an answer says about one address beside the caller's own facts. What is not known is `null` in it already.
 #[derive(Clone, Copy)]
-pub struct WrittenPlace<'a> {
-    /// The city as a JSON string, with its quotes.
-    pub city: Option<&'a [u8]>,
-    /// Region and country, as `area_names` writes them.
-    pub area: &'a [u8],
-    /// The country's other facts, as `country_facts` writes them.
-    pub country: &'a [u8],
+pub struct Written<'a> {
+    /// The city as a value of JSON.
+    pub city: &'a [u8],
+    /// Region and country.
+    pub area: &'a Area,
     /// Degrees north and east.
     pub position: Option<(Degrees, Degrees)>,
     /// The time zone.
     pub zone: Option<&'a Zone>,
-    /// The postal code as a JSON string, with its quotes.
-    pub postal_code: Option<&'a [u8]>,
-}
-
-/// A network.
-#[derive(Clone, Copy)]
-pub struct WrittenNetwork<'a> {
-    /// Its number and its name, as `system_names` writes them.
+    /// The postal code as a value of JSON.
+    pub postal_code: &'a [u8],
+    /// The network's number and its name, as `system_names` writes them.
     pub system: &'a [u8],
-    /// Whether it is a known VPN or proxy network.
+    /// Whether the network is a known VPN or proxy network.
     pub proxy: Option<bool>,
-    /// Whether it is a known hosting or cloud network.
+    /// Whether the network is a known hosting or cloud network.
     pub hosting: Option<bool>,
 }
 
-/// From the comma before `"region"` to the continent.
-#[must_use]
-pub fn area_names(place: &Place) -> String {
+/// A region of a country, or a country without a region, or neither.
+pub struct Area {
+    /// From the comma before `"region"` to the continent.
+    names: Box<[u8]>,
+    /// `"is_eu"` and `"currency"`, with the comma before them.
+    country: Box<[u8]>,
+}
+
+impl Area {
+    /// The area of a place.
+    #[must_use]
+    pub fn of(place: &Place) -> Self {
+        let [names, country] = [area_names(place), country_facts(place)].map(String::into_bytes);
+        Self { names: names.into(), country: country.into() }
+    }
+
+    pub(crate) fn names(&self) -> &[u8] {
+        &self.names
+    }
+
+    pub(crate) fn country(&self) -> &[u8] {
+        &self.country
+    }
+}
+
+fn area_names(place: &Place) -> String {
     let mut json = String::new();
     for (name, text) in [
         ("region", &place.region),
@@ -59,9 +66,7 @@ pub fn area_names(place: &Place) -> String {
     json
 }
 
-/// `"is_eu"` and `"currency"`, with the comma before them.
-#[must_use]
-pub fn country_facts(place: &Place) -> String {
+fn country_facts(place: &Place) -> String {
     let mut json = String::new();
     field(&mut json, "is_eu", &or_null(place.is_eu));
     field(&mut json, "currency", &or_null(place.currency.as_deref().map(quoted)));
@@ -122,11 +127,11 @@ pub fn quote_into(json: &mut String, text: &str) {
     json.push('"');
 }
 
-/// The text that `quoted` was made of.
+/// The text that `quoted` was made of, and nothing out of `null`.
 #[must_use]
-pub fn unquoted(json: &[u8]) -> String {
+pub fn unquoted(json: &[u8]) -> Option<String> {
     let json = &*String::from_utf8_lossy(json);
-    let inner = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(json);
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner.chars();
     while let Some(character) = rest.next() {
@@ -143,7 +148,7 @@ pub fn unquoted(json: &[u8]) -> String {
             None => {}
         }
     }
-    text
+    Some(text)
 }
 
 fn field(json: &mut String, name: &str, value: &str) {
@@ -165,7 +170,7 @@ mod tests {
         fn any_text_is_quoted_as_json_and_comes_back(text in any::<String>()) {
             let json = quoted(&text);
             prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text.clone());
-            prop_assert_eq!(unquoted(json.as_bytes()), text);
+            prop_assert_eq!(unquoted(json.as_bytes()), Some(text));
         }
     }
 }
