@@ -2,6 +2,9 @@
 
 use crate::error::Error;
 
+/// What is wrong with an index that is too large.
+pub(crate) const POINTS_NOWHERE: &str = "it points to what does not exist";
+
 /// What a column is written into.
 #[derive(Default)]
 pub(crate) struct Sink(pub(crate) Vec<u8>);
@@ -87,6 +90,10 @@ impl<'a> Cursor<'a> {
 
     /// A number of up to 128 bits, for lengths of IPv6 ranges.
     pub(crate) fn wide_number(&mut self) -> Result<u128, Error> {
+        if let Some((first, rest)) = self.rest.split_first().filter(|(first, _)| **first < 0x80) {
+            self.rest = rest;
+            return Ok((*first).into());
+        }
         let mut number = 0u128;
         for shift in (0..128).step_by(7) {
             let byte = self.byte()?;
@@ -111,10 +118,7 @@ impl<'a> Cursor<'a> {
     /// The same number, if it is an index below `limit`.
     pub(crate) fn below(&self, number: u64, limit: usize) -> Result<u32, Error> {
         let is_below = number < limit as u64;
-        u32::try_from(number)
-            .ok()
-            .filter(|_| is_below)
-            .ok_or_else(|| self.wrong("it points to what does not exist"))
+        u32::try_from(number).ok().filter(|_| is_below).ok_or_else(|| self.wrong(POINTS_NOWHERE))
     }
 
     pub(crate) fn text(&mut self) -> Result<Option<&'a str>, Error> {

@@ -1,6 +1,6 @@
 //! Ranges of addresses, out of their columns: they cover all of a family, one behind the other.
 
-use crate::column::Cursor;
+use crate::column::{Cursor, POINTS_NOWHERE};
 use crate::error::Error;
 use crate::file::{Column, File};
 use crate::v4::{V4, V4Builder};
@@ -52,31 +52,32 @@ fn read(
     let [scales, lengths, in_spots] = columns.map(|column| file.column(column));
     let (scales, lengths, in_spots) = (scales?, lengths?, in_spots?);
     let [scales_name, lengths_name, spots_name] = columns.map(Column::name);
+    let wrong = |what| Err(Error::Column { column: scales_name, what });
+    let (in_spots, rest) = in_spots.as_chunks::<3>();
+    if scales.len() != in_spots.len() || !rest.is_empty() {
+        return wrong("there are more ranges than spots, or fewer");
+    }
+    let Some(before_last) = scales.len().checked_sub(1) else {
+        return wrong("it is empty");
+    };
     let mut lengths = Cursor::new(lengths_name, &lengths);
-    let mut in_spots = Cursor::new(spots_name, &in_spots);
-    let wrong = |what| Error::Column { column: scales_name, what };
-    let Some((last_scale, scales)) = scales.split_last() else {
-        return Err(wrong("it is empty"));
-    };
     let mut first = 0u128;
-    let mut step = |scale: u8, is_last: bool| {
-        let spot = in_spots.three_bytes()?;
-        let spot = in_spots.below(spot.into(), spots)?;
+    for (index, (scale, [high, middle, low])) in scales.iter().zip(in_spots).enumerate() {
+        let spot = u32::from_be_bytes([0, *high, *middle, *low]);
+        if spot as usize >= spots {
+            return Err(Error::Column { column: spots_name, what: POINTS_NOWHERE });
+        }
         let length = lengths.wide_number()?;
-        let scaled = length.checked_shl(scale.into()).filter(|scaled| scaled >> scale == length);
+        let next = first.wrapping_add(length.checked_shl(u32::from(*scale)).unwrap_or_default());
+        let last = next.wrapping_sub(1);
         // Every range but the last ends before the end, and after its beginning.
-        let next = scaled
-            .map(|scaled| first.wrapping_add(scaled))
-            .filter(|next| if is_last { *next == end } else { *next > first && (end == 0 || *next < end) });
-        let Some(next) = next else {
-            return Err(wrong("the ranges do not cover all addresses one by one"));
-        };
-        range(first, next.wrapping_sub(1), spot);
+        let is_right =
+            if index == before_last { next == end } else { next > first && last < end.wrapping_sub(1) };
+        if !is_right || u32::from(*scale) > length.leading_zeros() {
+            return wrong("the ranges do not cover all addresses one by one");
+        }
+        range(first, last, spot);
         first = next;
-        Ok(())
-    };
-    scales.iter().try_for_each(|scale| step(*scale, false))?;
-    step(*last_scale, true)?;
-    lengths.end()?;
-    in_spots.end()
+    }
+    lengths.end()
 }

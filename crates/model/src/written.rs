@@ -76,12 +76,15 @@ fn country_facts(place: &Place) -> String {
 /// `"asn"`, `"org"` and `"as"`, with the comma before them.
 #[must_use]
 pub fn system_names(network: &Network) -> String {
-    let org = network.org.as_deref();
-    let system_name = network.asn.zip(org).map(|(asn, org)| quoted(&format!("AS{asn} {org}")));
-    let mut json = String::new();
+    let org = or_null(network.org.as_deref().map(quoted));
+    let mut json = String::with_capacity(64 + 2 * org.len());
     field(&mut json, "asn", &or_null(network.asn));
-    field(&mut json, "org", &or_null(org.map(quoted)));
-    field(&mut json, "as", &or_null(system_name));
+    field(&mut json, "org", &org);
+    match (network.asn, org.strip_prefix('"')) {
+        // The name is escaped already.
+        (Some(asn), Some(rest_of_org)) => drop(write!(json, ",\"as\":\"AS{asn} {rest_of_org}")),
+        _ => field(&mut json, "as", "null"),
+    }
     json
 }
 
@@ -111,8 +114,9 @@ pub fn quoted(text: &str) -> String {
 /// Appends a text as a JSON string, with its quotes.
 pub fn quote_into(json: &mut String, text: &str) {
     json.push('"');
-    let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
-    if text.bytes().all(is_plain) {
+    // All of them are looked at, many at once, rather than one by one up to the first that is special.
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if !text.bytes().fold(false, |special, byte| special | is_special(byte)) {
         json.push_str(text);
     } else {
         for character in text.chars() {
