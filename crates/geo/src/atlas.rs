@@ -68,27 +68,47 @@ impl Atlas {
         draft.write().ok().and_then(|snapshot| Self::read(&snapshot).ok()).unwrap_or_default()
     }
 
-    /// Reads a snapshot whole, checks it and builds its tables. Both families of addresses have a thread of their own, so
-    /// that a start takes half as long where there are two cores.
+    /// Reads a snapshot whole, checks it and builds its tables, on this thread alone, beside those that answer.
     pub fn read(snapshot: &[u8]) -> Result<Self, Error> {
         let file = File::open(snapshot)?;
-        let spot_count = file.unpacked_length(Column::SpotNetworks) / 3;
+        let spots = spot_count(&file);
+        Ok(Self {
+            v4: ranges::v4(&file, spots)?,
+            v6: ranges::v6(&file, spots)?,
+            ..Self::without_ranges(&file)?
+        })
+    }
+
+    /// The same for a start, which everybody waits for: both families of addresses have a thread of their own.
+    pub fn read_at_start(snapshot: &[u8]) -> Result<Self, Error> {
+        let file = File::open(snapshot)?;
+        let spots = spot_count(&file);
         std::thread::scope(|scope| {
-            let v4 = beside(scope, || ranges::v4(&file, spot_count))?;
-            let v6 = beside(scope, || ranges::v6(&file, spot_count))?;
-            let about = rows::about(&file)?;
-            let zones = rows::zones(&file)?;
-            let mut texts = TextsBuilder::new();
-            let area_records = rows::area_records(&file)?;
-            let areas: Vec<Area> = area_records.iter().map(Area::of).collect();
-            let places = rows::places(&file, areas.len() - 1, zones.len(), &mut texts)?;
-            let networks = rows::networks(&file, &mut texts)?;
-            let spots = rows::spots(&file, places.len() - 1, networks.len() - 1)?;
-            let rows = rows::rows(&spots, &places, &networks);
-            let texts = texts.finish();
-            let version = file.checksum();
-            let (v4, v6) = (done(v4)?, done(v6)?);
-            Ok(Self { about, version, zones, areas, area_records, texts, rows, v4, v6 })
+            let v4 = beside(scope, || ranges::v4(&file, spots))?;
+            let v6 = beside(scope, || ranges::v6(&file, spots))?;
+            let atlas = Self::without_ranges(&file)?;
+            Ok(Self { v4: done(v4)?, v6: done(v6)?, ..atlas })
+        })
+    }
+
+    /// An atlas whose addresses are all nowhere yet.
+    fn without_ranges(file: &File<'_>) -> Result<Self, Error> {
+        let zones = rows::zones(file)?;
+        let mut texts = TextsBuilder::new();
+        let area_records = rows::area_records(file)?;
+        let areas: Vec<Area> = area_records.iter().map(Area::of).collect();
+        let places = rows::places(file, areas.len() - 1, zones.len(), &mut texts)?;
+        let networks = rows::networks(file, &mut texts)?;
+        let spots = rows::spots(file, places.len() - 1, networks.len() - 1)?;
+        Ok(Self {
+            about: rows::about(file)?,
+            version: file.checksum(),
+            zones,
+            areas,
+            area_records,
+            texts: texts.finish(),
+            rows: rows::rows(&spots, &places, &networks),
+            ..Self::empty()
         })
     }
 
@@ -200,6 +220,10 @@ fn system_parts(system: &[u8]) -> Option<(Option<u32>, Option<String>)> {
         _ => None,
     };
     Some((asn, org))
+}
+
+fn spot_count(file: &File<'_>) -> usize {
+    file.unpacked_length(Column::SpotNetworks) / 3
 }
 
 type Beside<'scope, T> = ScopedJoinHandle<'scope, Result<T, Error>>;

@@ -53,7 +53,7 @@ impl Geo {
     pub fn load(config: &Config) -> Result<Self, Error> {
         let mut watched = Watched::new(file(config));
         if watched.has_changed() || config.geo_data.is_some() {
-            match watched.load() {
+            match ipse_geo::read_file(watched.path()).and_then(|bytes| Atlas::read_at_start(&bytes)) {
                 Ok(atlas) => return Ok(Self::new(atlas, Origin::File(watched.path().to_owned()), watched)),
                 Err(source) if config.geo_data.is_some() => {
                     return Err(Error::snapshot(watched.path(), source));
@@ -64,7 +64,7 @@ impl Geo {
                 ),
             }
         }
-        let atlas = Atlas::read(BUILT_IN)
+        let atlas = Atlas::read_at_start(BUILT_IN)
             .map_err(|source| Error::snapshot(Path::new("the data inside the program"), source))?;
         Ok(Self::new(atlas, Origin::BuiltIn, watched))
     }

@@ -2,6 +2,8 @@
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+#[cfg(target_os = "linux")]
+use thread_priority::{NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy};
 
 /// Keeps callers' addresses and keys, which stand in memory, out of core dumps.
 pub(crate) fn forbid_core_dumps() {
@@ -23,10 +25,13 @@ pub(crate) fn raise_descriptor_limit() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
 
-/// Lets other threads go first from now on, for work that nobody waits for. There is no way back without privileges.
+/// Lets other threads go first from now on, for work that nobody waits for: the system interrupts it as soon as any of
+/// them has something to do.
 pub(crate) fn give_way() {
-    // A tenth of the share of a thread that answers, so that the work still ends on a busy machine. On other systems
-    // this would be about the whole process.
     #[cfg(target_os = "linux")]
-    let _ = rustix::process::setpriority_process(None, 10);
+    let _ = thread_priority::set_thread_priority_and_policy(
+        thread_priority::thread_native_id(),
+        ThreadPriority::Min,
+        ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
+    );
 }
