@@ -42,8 +42,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the data and then the doors.
-    pub async fn start(config: Config, clock: Clock, geo: Geo) -> Result<Self, Error> {
+    /// Opens the data and then the doors. The geo data may still be on its way.
+    pub async fn start(
+        config: Config,
+        clock: Clock,
+        geo: impl Future<Output = Result<Geo, Error>>,
+    ) -> Result<Self, Error> {
         let folder = DataFolder::create(&config.data_dir)?;
         let lock = folder.lock()?;
         let records = Records::open(&folder).await?;
@@ -51,13 +55,17 @@ impl Server {
         tracing::debug!(sqlite.version = records.engine_version().await?, "the database is open");
         let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
         let keys = Arc::new(KeyTable::load(&records).await?);
-        let listeners = match ipse_edge::bind(&config.listen).await {
-            Ok(listeners) => listeners,
+        let opened = async {
+            let geo = geo.await?;
+            Ok((geo, ipse_edge::bind(&config.listen).await?))
+        };
+        let (geo, listeners) = match opened.await {
+            Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
                 let _ = ledger.close(clock.now()).await;
                 records.close().await;
-                return Err(error.into());
+                return Err(error);
             }
         };
         let addresses: Vec<SocketAddr> =

@@ -36,7 +36,15 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
         let guessed = config.base_url.is_none();
-        let geo = Geo::load(&config)?;
+        // Beside opening the database, because both take their time.
+        let geo = tokio::task::spawn_blocking({
+            let config = config.clone();
+            move || Geo::load(&config)
+        });
+        let geo = async {
+            let ended = |_| Error::Refused("reading the geo data ended unexpectedly".to_owned());
+            geo.await.map_err(ended)?
+        };
         let server = Server::start(config, Clock::system(), geo).await?;
         greet(&server, &data_dir, format);
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {

@@ -101,7 +101,7 @@ impl House {
             }
             records.close().await;
             let geo = Geo::of(plan.atlas, &config);
-            (Server::start(config, clock, geo).await.unwrap(), keys)
+            (Server::start(config, clock, std::future::ready(Ok(geo))).await.unwrap(), keys)
         });
         let (address, base_url) = (server.addresses()[0], server.base_url().to_owned());
         let records = server.records().clone();

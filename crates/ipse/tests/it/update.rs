@@ -192,7 +192,7 @@ fn a_server_updates_by_itself() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (clock, _hand) = Clock::standing_at(NOON);
     let geo = Geo::of(Atlas::empty(), &config);
-    let server = runtime.block_on(Server::start(config, clock, geo)).unwrap();
+    let server = runtime.block_on(Server::start(config, clock, std::future::ready(Ok(geo)))).unwrap();
     let address = server.addresses()[0];
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async { stopped.await.unwrap_or_default() };
