@@ -82,7 +82,7 @@ impl Damage {
                 Self::new(changed(patches), &format!("it is of format {version},"))
             }
             6 => Self::new(Content::Bytes(Vec::new()), FOREIGN),
-            7 => Self::new(Content::Folder, "Is a directory"),
+            7 => Self::new(Content::Folder, "it is a folder, a device or a pipe, and no file"),
             8 => Self::new(Content::Forbidden, "Permission denied"),
             9 => Self::new(Content::Nothing, "No such file"),
             10 => {

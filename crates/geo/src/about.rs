@@ -1,5 +1,8 @@
 //! What a snapshot says about itself: where its data comes from, and how much of the internet it knows.
 
+use crate::error::Error;
+use crate::file::File;
+use crate::rows;
 use serde::{Deserialize, Serialize};
 
 /// A snapshot's own description, kept in the file.
@@ -20,6 +23,11 @@ pub struct About {
 }
 
 impl About {
+    /// What a snapshot says about itself, without building its tables.
+    pub fn read(snapshot: &[u8]) -> Result<Self, Error> {
+        rows::about(&File::open(snapshot)?)
+    }
+
     /// What the licences of the sources want to be said, each sentence once.
     #[must_use]
     pub fn attributions(&self) -> Vec<&str> {

@@ -8,6 +8,9 @@ pub enum Error {
     /// The file cannot be read at all.
     #[error("cannot read it: {0}")]
     Read(#[from] io::Error),
+    /// It is something else.
+    #[error("it is a folder, a device or a pipe, and no file")]
+    NotAFile,
     /// It would fill the memory.
     #[error("it has {found} bytes, which is larger than any snapshot (at most {limit})")]
     TooLarge {

@@ -119,8 +119,8 @@ fn find_narrow(block: &Block, distance: u64, unit: u8) -> u32 {
 fn find_wide(block: &Block, key: u64) -> u32 {
     let (keys, values) = block.split_at(2 * WIDE_ONE);
     let (keys, _) = keys.as_chunks::<2>();
-    let above = keys.iter().take_while(|[high, low]| u64::from(*high) << 32 | u64::from(*low) <= key).count();
-    values[above - 1]
+    let up_to = keys.iter().take_while(|[high, low]| u64::from(*high) << 32 | u64::from(*low) <= key).count();
+    values[up_to - 1]
 }
 
 impl V6Builder {

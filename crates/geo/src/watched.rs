@@ -57,6 +57,10 @@ impl Watched {
 
 /// Reads a snapshot's file whole, unless it is larger than any.
 pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    // Opening a pipe would wait for whoever writes into it.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Error::NotAFile);
+    }
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     if bytes > LARGEST {
@@ -85,6 +89,17 @@ mod tests {
     use crate::{About, Draft};
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_pipe_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, folder.path()] {
+            let error = read(path).unwrap_err().to_string();
+            assert_eq!(error, "it is a folder, a device or a pipe, and no file");
+        }
+    }
 
     #[test]
     fn a_file_that_appears_is_replaced_or_goes_is_noticed() {

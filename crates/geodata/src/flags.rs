@@ -21,6 +21,8 @@ pub struct Flags {
     denied: Rules<OwnLine>,
     /// What we never flag.
     never: Rules<&'static str>,
+    /// Carriers, of whose customers a source may know more.
+    carriers: HashMap<u32, &'static str>,
     /// What we know.
     listed: Rules<&'static str>,
     /// The names of the operator's files, so that a reason can point there.
@@ -43,6 +45,8 @@ pub enum Ruling<'a> {
     Flagged(Reason<'a>),
     /// It is not, because something says that it must not be.
     Spared(Reason<'a>),
+    /// It is not by us, because it carries others' addresses; a source may know better.
+    Carrier(Reason<'a>),
     /// It is not, because nothing speaks of it.
     Unmentioned,
 }
@@ -120,6 +124,7 @@ impl Flags {
             allowed: Rules::default(),
             denied: Rules::default(),
             never: Rules::default(),
+            carriers: HashMap::new(),
             listed: Rules::default(),
             files: Vec::new(),
         };
@@ -130,7 +135,10 @@ impl Flags {
             flags.listed.set(asn, Which::Proxy, text);
         }
         for (asn, which, text) in lines_of(NEVER).filter_map(|(_, line)| never_line(line)) {
-            flags.never.set(asn, which, text);
+            match which {
+                Never::Carrier => drop(flags.carriers.insert(asn, text)),
+                Never::Flag(which) => flags.never.set(asn, which, text),
+            }
         }
         flags
     }
@@ -184,6 +192,9 @@ impl Flags {
         }
         if let Some(text) = self.never.get(asn, which) {
             return Ruling::Spared(Reason::Listed { text });
+        }
+        if let Some(text) = self.carriers.get(&asn) {
+            return Ruling::Carrier(Reason::Listed { text });
         }
         if let Some(text) = self.listed.get(asn, which) {
             return Ruling::Flagged(Reason::Listed { text });
@@ -309,11 +320,18 @@ fn listed_line(line: &'static str) -> Option<(u32, &'static str)> {
     (!text.is_empty()).then_some((parse_asn(asn)?, text))
 }
 
+/// How a line of `never.txt` spares a network.
+enum Never {
+    Flag(Which),
+    Carrier,
+}
+
 /// A line of `never.txt`.
-fn never_line(line: &'static str) -> Option<(u32, Which, &'static str)> {
+fn never_line(line: &'static str) -> Option<(u32, Never, &'static str)> {
     let (asn, rest) = first_word(line);
     let (which, text) = first_word(rest);
-    (!text.is_empty()).then_some((parse_asn(asn)?, Which::parse(which)?, text))
+    let which = if which == "carrier" { Never::Carrier } else { Never::Flag(Which::parse(which)?) };
+    (!text.is_empty()).then_some((parse_asn(asn)?, which, text))
 }
 
 fn operator_line(line: &str) -> Result<OperatorRule<'_>, Fault> {
@@ -489,6 +507,10 @@ mod tests {
         for asn in flags.never.hosting.keys() {
             assert!(!flags.listed.hosting.contains_key(asn), "AS{asn} is in hosting.txt and in never.txt");
         }
+        for asn in flags.carriers.keys() {
+            let listed = flags.listed.hosting.contains_key(asn) || flags.listed.proxy.contains_key(asn);
+            assert!(!listed, "AS{asn} is in a list and a carrier in never.txt");
+        }
         for asn in flags.never.proxy.keys() {
             assert!(!flags.listed.proxy.contains_key(asn), "AS{asn} is in proxy.txt and in never.txt");
         }
@@ -556,6 +578,7 @@ mod tests {
         let reason = |asn, name| match flags.verdict(asn, name).hosting {
             Ruling::Flagged(reason) => format!("flagged, {reason}"),
             Ruling::Spared(reason) => format!("spared, {reason}"),
+            Ruling::Carrier(reason) => format!("carrier, {reason}"),
             Ruling::Unmentioned => "unmentioned".to_owned(),
         };
         assert_eq!(reason(3320, None), "flagged, flags.txt, line 1: a customer of ours");

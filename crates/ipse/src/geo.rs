@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use arc_swap::ArcSwap;
-use ipse_geo::{Atlas, Watched};
+use ipse_geo::{About, Atlas, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,11 @@ pub enum Origin {
 /// The file that a server looks for.
 pub(crate) fn file(config: &Config) -> PathBuf {
     config.geo_data.clone().unwrap_or_else(|| config.data_dir.join(OWN_FILE))
+}
+
+/// What a server tells of the data that it serves as long as its file is not there.
+pub(crate) fn without_file(config: &Config) -> Option<About> {
+    config.geo_data.is_none().then(|| About::read(BUILT_IN).ok()).flatten()
 }
 
 /// The bytes of the snapshot that a server with this configuration would serve, and where they come from.

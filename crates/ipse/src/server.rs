@@ -274,7 +274,16 @@ async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver
             () = reload.notified() => true,
             _ = ticks.tick() => false,
         };
-        if ask.send(asked).is_err() || told.recv().await.is_none() {
+        if ask.send(asked).is_err() {
+            return;
+        }
+        // A disk that does not answer must not keep the server from stopping.
+        let told = tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => return,
+            told = told.recv() => told,
+        };
+        if told.is_none() {
             return;
         }
     }

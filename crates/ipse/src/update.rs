@@ -119,6 +119,7 @@ pub(crate) fn plan(config: &Config, force: bool) -> Result<UpdatePlan, Error> {
         flags: updates.flags.clone(),
         cache: config.data_dir.join("geo-cache"),
         target: crate::geo::file(config),
+        without_target: crate::geo::without_file(config),
         force,
     })
 }

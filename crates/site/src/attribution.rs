@@ -27,7 +27,15 @@ fn pieces(sentence: &str) -> Vec<Piece> {
         if begin > 0 {
             pieces.push(Piece { text: name[..begin].to_owned(), href: None });
         }
-        pieces.push(Piece { text: name[begin..].trim_end().to_owned(), href: Some(address.to_owned()) });
+        let name = &name[begin..];
+        // Where the sentence leads up to the address, that is the link.
+        if name.trim_end().ends_with(" from") {
+            pieces.push(Piece { text: name.to_owned(), href: None });
+            let shown = address.trim_start_matches("https://").to_owned();
+            pieces.push(Piece { text: shown, href: Some(address.to_owned()) });
+        } else {
+            pieces.push(Piece { text: name.trim_end().to_owned(), href: Some(address.to_owned()) });
+        }
         rest = after;
     }
     if !rest.is_empty() {
@@ -50,6 +58,10 @@ mod tests {
             assert_eq!(found, expected);
         }
         check("Nothing to link", &[("Nothing to link", None)]);
+        check(
+            "Made by M, available from https://m.example",
+            &[("Made by M, available from ", None), ("m.example", Some("https://m.example"))],
+        );
         check(
             "IP Geolocation by DB-IP https://db-ip.com",
             &[("IP Geolocation by DB-IP", Some("https://db-ip.com"))],

@@ -74,7 +74,7 @@ struct Flag {
 }
 
 /// The operator has the last word; an access provider and a relay are never flagged; then a source that knows this very
-/// address is believed; then what is known of its network.
+/// address is believed; then what is known of its network, of which a carrier is never flagged.
 fn flag(ruling: Option<Ruling<'_>>, said: Option<(bool, Label<'_>)>) -> Option<Flag> {
     let by_rule = |is_set, reason: Reason<'_>| {
         let rule = match reason {
@@ -88,6 +88,7 @@ fn flag(ruling: Option<Ruling<'_>>, said: Option<(bool, Label<'_>)>) -> Option<F
         (Some(Ruling::Flagged(reason @ Reason::Operator { .. })), _) => by_rule(true, reason),
         (Some(Ruling::Spared(reason)), _) => by_rule(false, reason),
         (_, Some((is_set, label))) => Some(Flag { is_set, why: label.text(), rule: label.text() }),
+        (Some(Ruling::Carrier(reason)), None) => by_rule(false, reason),
         (Some(Ruling::Flagged(reason)), None) => by_rule(true, reason),
         (Some(Ruling::Unmentioned), None) => {
             Some(Flag { is_set: false, why: "on no list".to_owned(), rule: "on no list".to_owned() })
@@ -119,6 +120,19 @@ mod tests {
         let chain: Vec<_> = chain.iter().map(|facts| (Label("a source"), facts)).collect();
         let network = tell(&chain, &flags(operator)).network;
         assert_eq!((network.asn, network.org.as_deref(), network.proxy, network.hosting), expected);
+    }
+
+    #[test]
+    fn a_source_knows_more_of_a_carriers_customers_than_we_do() {
+        let cogent = facts(Some(174), Some("Cogent Hosting"));
+        check(
+            std::slice::from_ref(&cogent),
+            "",
+            (Some(174), Some("Cogent Hosting"), Some(false), Some(false)),
+        );
+        let exit = Facts { proxy: Some(true), hosting: Some(true), ..cogent };
+        check(std::slice::from_ref(&exit), "", (Some(174), Some("Cogent Hosting"), Some(true), Some(true)));
+        check(&[exit], "allow 174 proxy", (Some(174), Some("Cogent Hosting"), Some(false), Some(true)));
     }
 
     #[test]

@@ -154,7 +154,13 @@ impl Downloader {
             let kept_before = shelf.arriving().await.map_or(0, |memo| memo.kept);
             match self.attempt(download, &shelf, progress).await {
                 Ok(Attempt::Whole(memo)) => break memo,
-                Ok(Attempt::NotModified) => return Ok(Outcome::NotModified),
+                Ok(Attempt::NotModified) => {
+                    if self.is_still_published(download, &shelf, progress).await? {
+                        return Ok(Outcome::NotModified);
+                    }
+                    // Fetched anew, it is either right or refused.
+                    shelf.doubt().await?;
+                }
                 Ok(Attempt::StartOver) => {
                     shelf.discard().await?;
                     if std::mem::replace(&mut started_over, true) {
@@ -322,6 +328,18 @@ impl Downloader {
             here = next;
         }
         Err(DownloadError::TooManyRedirects { url: shown(), limit: MAX_REDIRECTS })
+    }
+
+    /// Whether the file that is there is the one whose checksum is published now, if one is.
+    async fn is_still_published(
+        &self,
+        download: &Download,
+        shelf: &Shelf,
+        progress: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<bool, DownloadError> {
+        let Some(Checksum::At(url)) = &download.checksum else { return Ok(true) };
+        let published = self.published_checksum(url, download, progress).await?;
+        Ok(shelf.finished().await.and_then(|memo| memo.sha256) == Some(published))
     }
 
     async fn published_checksum(

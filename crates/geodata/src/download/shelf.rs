@@ -144,6 +144,11 @@ impl Shelf {
         remove(&self.part).await
     }
 
+    /// Has the good file fetched again, whatever its server says of it.
+    pub(super) async fn doubt(&self) -> Result<(), DownloadError> {
+        remove(&self.file_memo).await
+    }
+
     /// Makes the part the good file, after its checksum was found right. Returns its length.
     pub(super) async fn seal(
         &self,

@@ -193,11 +193,19 @@ impl<'a> Gather<'a> {
             let hosting = user.map(|user| user.eq_ignore_ascii_case("hosting"));
             return Facts { hosting, ..Facts::default() };
         }
+        let is_data_centre = kind == Some("DCH") || user.is_some_and(|user| user.eq_ignore_ascii_case("DCH"));
+        if hides.is_none() && hosts.is_none() && anonymous.is_none() {
+            // One word of a file that has one for each address: it says what it says, and nothing against the rest.
+            let proxy = match kind {
+                Some("DCH") | None => None,
+                Some(kind) => Some(kind != "SES"),
+            };
+            return Facts { proxy, hosting: is_data_centre.then_some(true), ..Facts::default() };
+        }
         // Files about anonymity leave out what is false.
         let hosting = hosts == Some(true)
-            || kind == Some("DCH")
-            || user
-                .is_some_and(|user| user.eq_ignore_ascii_case("hosting") || user.eq_ignore_ascii_case("DCH"));
+            || is_data_centre
+            || user.is_some_and(|user| user.eq_ignore_ascii_case("hosting"));
         let proxy = hides == Some(true)
             || kind.is_some_and(|kind| kind != "DCH" && kind != "SES")
             || (anonymous == Some(true) && !hosting);
@@ -284,9 +292,11 @@ mod tests {
         );
         flags(&[("vpn", Scalar::Text("")), ("hosting", Scalar::Text("true"))], Some(false), Some(true));
         flags(&[("is_vpn", no), ("is_hosting", no)], Some(false), Some(false));
-        flags(&[("proxy_type", Scalar::Text("VPN"))], Some(true), Some(false));
-        flags(&[("proxy_type", Scalar::Text("DCH"))], Some(false), Some(true));
-        flags(&[("proxy_type", Scalar::Text("SES"))], Some(false), Some(false));
+        flags(&[("proxy_type", Scalar::Text("VPN"))], Some(true), None);
+        flags(&[("proxy_type", Scalar::Text("DCH"))], None, Some(true));
+        flags(&[("proxy_type", Scalar::Text("SES"))], Some(false), None);
+        let both = [("proxy_type", Scalar::Text("VPN")), ("usage_type", Scalar::Text("DCH"))];
+        flags(&both, Some(true), Some(true));
         flags(&[("proxy_type", Scalar::Text("-"))], None, None);
         flags(&[("traits.user_type", Scalar::Text("hosting"))], None, Some(true));
         flags(&[("traits.user_type", Scalar::Text("residential"))], None, Some(false));

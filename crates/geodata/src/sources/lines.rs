@@ -101,7 +101,11 @@ impl Lines<'_> {
                 continue;
             }
             // A wrong byte in a name is not worth a line.
-            text.push_str(&String::from_utf8_lossy(bytes));
+            match str::from_utf8(bytes) {
+                Ok(utf8) => text.push_str(utf8),
+                // Old files are in Latin-1, whose bytes are the first characters of Unicode.
+                Err(_) => text.extend(bytes.iter().copied().map(char::from)),
+            }
             let kept = text.trim_end_matches(['\r', '\n']).len();
             text.truncate(kept);
             if !text.trim().is_empty() && !text.starts_with('#') {

@@ -39,6 +39,8 @@ pub struct UpdatePlan {
     pub cache: PathBuf,
     /// The snapshot to replace.
     pub target: PathBuf,
+    /// What is served as long as there is no target.
+    pub without_target: Option<About>,
     /// Whether to build even if nothing changed, and to accept data that knows much less than the old.
     pub force: bool,
 }
@@ -150,7 +152,7 @@ impl Standing {
     /// What lies there, if it is a snapshot that this program can read.
     #[must_use]
     pub fn read(target: &Path) -> Option<Self> {
-        Self::of(&fs::read(target).ok()?).ok()
+        Self::of(&ipse_geo::read_file(target).ok()?).ok()
     }
 
     fn of(snapshot: &[u8]) -> Result<Self, ipse_geo::Error> {
@@ -257,8 +259,14 @@ fn replace(
     if new.about.fills.iter().all(|fill| fill.records == 0) {
         return Err(UpdateError::KnowsNothing);
     }
-    let used = old.as_ref().map(|old| &old.about);
-    if let Some(error) = used.filter(|_| !plan.force).and_then(|used| step_back(used, &new.about)) {
+    let worse = match (&old, &plan.without_target) {
+        _ if plan.force => None,
+        (Some(old), _) => step_back(&old.about, &new.about, &COMPARED),
+        // Who brings other data at first may want less of it, but not next to nothing.
+        (None, Some(used)) => step_back(used, &new.about, &COMPARED_AT_FIRST),
+        (None, None) => None,
+    };
+    if let Some(error) = worse {
         return Err(error);
     }
     write_snapshot(&plan.target, &snapshot).map_err(UpdateError::file(&plan.target))?;
@@ -295,18 +303,26 @@ fn forget(file: &Path) {
     let _ = fs::remove_file(file.with_added_extension("meta"));
 }
 
-/// The first field of which the new data knows less than half as much as the old.
-fn step_back(old: &About, new: &About) -> Option<UpdateError> {
-    for field in ["country", "city", "asn"] {
-        let (old_v4, old_v6) = share(old, field).unwrap_or_default();
-        let (new_v4, new_v6) = share(new, field).unwrap_or_default();
-        for (family, old, new) in [("IPv4", old_v4, new_v4), ("IPv6", old_v6, new_v6)] {
-            if old >= WORTH_COMPARING && new < old / 2.0 {
-                return Some(UpdateError::KnowsLess { field: field.to_owned(), family, new, old });
-            }
-        }
-    }
-    None
+/// What data is compared by: a field, and the family of addresses for which it is known.
+type Compared = (&'static str, &'static str);
+const COMPARED: [Compared; 6] = [
+    ("country", "IPv4"),
+    ("country", "IPv6"),
+    ("city", "IPv4"),
+    ("city", "IPv6"),
+    ("asn", "IPv4"),
+    ("asn", "IPv6"),
+];
+const COMPARED_AT_FIRST: [Compared; 1] = [("country", "IPv4")];
+
+/// The first of these of which the new data knows less than half as much as the old.
+fn step_back(old: &About, new: &About, compared: &[Compared]) -> Option<UpdateError> {
+    compared.iter().find_map(|&(field, family)| {
+        let [old, new] = [old, new].map(|about| share(about, field).unwrap_or_default());
+        let (old, new) = if family == "IPv4" { (old.0, new.0) } else { (old.1, new.1) };
+        let is_worse = old >= WORTH_COMPARING && new < old / 2.0;
+        is_worse.then(|| UpdateError::KnowsLess { field: field.to_owned(), family, new, old })
+    })
 }
 
 /// The shares of IPv4 and IPv6 that a field is known for.
@@ -376,7 +392,7 @@ mod tests {
 
     #[track_caller]
     fn check(old: &[(&str, f64, f64)], new: &[(&str, f64, f64)], expected: Option<&str>) {
-        let found = step_back(&about(old), &about(new)).map(|error| error.to_string());
+        let found = step_back(&about(old), &about(new), &COMPARED).map(|error| error.to_string());
         let expected = expected.map(|what| {
             format!(
                 "the new data knows {what}: it is not used; look at the sources, and if it is right, run `ipse data \

@@ -334,6 +334,25 @@ async fn a_checksum_is_fetched_from_the_vendor_with_the_same_credentials() {
 }
 
 #[tokio::test]
+async fn a_file_that_has_not_changed_is_held_to_the_checksum_of_today() {
+    let cache = Cache::new();
+    let sum = |sum: &str| answer("200 OK", &["Content-Length: 64"], sum);
+    let (good, bad) = (sum(SUM), sum(&"0".repeat(64)));
+    let (city, same) = (server::file("v1", TEN.as_bytes()), answer("304 Not Modified", &[], ""));
+    let answers = vec![city.clone(), good.clone(), same.clone(), good, same, bad.clone(), city, bad];
+    let server = Server::start(answers).await;
+    let download = Download {
+        checksum: Some(Checksum::At(SourceUrl::parse(&server.url("/sum")).unwrap())),
+        ..cache.download(&server.url("/city"))
+    };
+    assert_eq!(cache.fetch(&download).await, Ok(Outcome::Fetched { bytes: 10 }));
+    assert_eq!(cache.fetch(&download).await, Ok(Outcome::NotModified));
+    let error = cache.fetch(&download).await.unwrap_err();
+    assert!(error.contains("the file's SHA-256 is "), "{error}");
+    assert_eq!(server.requests().len(), 8, "it was fetched anew before it was refused");
+}
+
+#[tokio::test]
 async fn a_checksum_elsewhere_is_fetched_without_credentials() {
     let cache = Cache::new();
     let elsewhere = Server::start(vec![answer("200 OK", &["Content-Length: 64"], SUM)]).await;

@@ -4,7 +4,7 @@ use crate::sentence;
 use crate::server::{Answer, Server, answer, file, written};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use ipse_geo::Atlas;
+use ipse_geo::{About, Atlas, Coverage};
 use ipse_geodata::{
     Credentials, Downloader, Patience, Progress, UpdateError, UpdatePlan, UpdateStep, Updated, Vendors,
     Wanted, update,
@@ -45,6 +45,7 @@ impl Home {
             flags: Vec::new(),
             cache: folder.path().join("cache"),
             target: folder.path().join("geo.ipse"),
+            without_target: None,
             force: false,
         };
         Self { folder, plan }
@@ -248,6 +249,19 @@ async fn whatever_a_vendor_sends_the_old_snapshot_stays() {
 }
 
 #[tokio::test]
+async fn a_first_snapshot_does_not_know_next_to_nothing() {
+    let server = Server::start(vec![file("v1", LITTLE.as_bytes()), not_modified()]).await;
+    let mut home = Home::new(&[format!("city:{}", server.url("/city.csv"))]);
+    let country = Coverage { field: "country".to_owned(), within: None, v4: 1.0, v6: 1.0 };
+    home.plan.without_target = Some(About { coverage: vec![country], ..About::default() });
+    let error = home.update().await.unwrap_err();
+    assert!(error.starts_with("the new data knows country of 0.00 % of IPv4 addresses"), "{error}");
+    assert!(!home.plan.target.exists());
+    home.plan.force = true;
+    assert!(is_new(&home.update().await));
+}
+
+#[tokio::test]
 async fn a_wrong_checksum_keeps_the_old() {
     let (mut home, server) = settled(vec![file("v2", NEWER_CITY.as_bytes())]).await;
     let sum = "0".repeat(64);
@@ -339,7 +353,7 @@ async fn maxmind_is_asked_with_the_key_and_unpacked() {
     // With the right sum, which the vendor publishes beside the archive.
     let found = sha256(&packed);
     let right = answer("200 OK", &["Content-Length: 64"], &found);
-    let server = Server::start(vec![file("v1", &packed), right, not_modified()]).await;
+    let server = Server::start(vec![file("v1", &packed), right.clone(), not_modified(), right]).await;
     home.plan.vendors.maxmind = server.url("");
     assert!(is_new(&home.update().await));
     assert_eq!(home.city(), "Mountain View");
@@ -352,7 +366,8 @@ async fn maxmind_is_asked_with_the_key_and_unpacked() {
         [
             format!("{asked} | {user}"),
             format!("{asked}.sha256 | {user}"),
-            format!("{asked} | {user} | if-none-match: \"v1\"")
+            format!("{asked} | {user} | if-none-match: \"v1\""),
+            format!("{asked}.sha256 | {user}"),
         ]
     );
     for name in names(&home.plan.cache) {

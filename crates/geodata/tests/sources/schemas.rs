@@ -207,7 +207,9 @@ fn ip2location_is_read_in_all_its_shapes() {
     });
     check_record("IP2LITE-City", &flat, Kind::City, Schema::Ip2Location, &mountain_view());
     let proxy = json!({"proxy_type": "VPN", "country_code": "US"});
-    check_record("IP2Proxy", &proxy, Kind::Anonymous, Schema::Ip2Location, &flags(true, false));
+    // One word says nothing about hosting, for or against.
+    let vpn = Facts { proxy: Some(true), ..Facts::default() };
+    check_record("IP2Proxy", &proxy, Kind::Anonymous, Schema::Ip2Location, &vpn);
 
     let zip = Facts { postal_code: Some("94035".into()), ..mountain_view() };
     let db11 = "\"0\",\"16777215\",\"-\",\"-\",\"-\",\"-\",\"0.000000\",\"0.000000\",\"-\",\"-\"\n\
@@ -223,7 +225,8 @@ fn ip2location_is_read_in_all_its_shapes() {
     let asn = "\"134744064\",\"134744319\",\"8.8.8.0/24\",\"15169\",\"Google LLC\"\n";
     check_lines("x.csv", asn, Kind::Asn, Schema::Ip2Location, &google());
     let px2 = "\"134744064\",\"134744319\",\"DCH\",\"US\",\"United States of America\"\n";
-    check_lines("x.csv", px2, Kind::Anonymous, Schema::Ip2Location, &flags(false, true));
+    let data_centre = Facts { hosting: Some(true), ..Facts::default() };
+    check_lines("x.csv", px2, Kind::Anonymous, Schema::Ip2Location, &data_centre);
 }
 
 #[test]

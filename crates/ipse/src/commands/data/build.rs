@@ -6,7 +6,7 @@ use crate::commands::say;
 use crate::error::Error;
 use clap::Args;
 use ipse_edge::Clock;
-use ipse_geo::Snapshot;
+use ipse_geo::{About, Snapshot};
 use ipse_geodata::sources::{self, Kind, Source};
 use ipse_geodata::{Flags, OperatorFileError, OperatorFiles, Recipe, Step, build, write_snapshot};
 use std::path::{Path, PathBuf};
@@ -51,6 +51,12 @@ pub(super) fn run(command: &Build) -> Result<(), Error> {
             "name at least one file: --city, --country, --asn or --anonymous".to_owned(),
         ));
     }
+    if is_something_else(&command.output) {
+        return Err(Error::Refused(format!(
+            "{} exists and is no snapshot: it is not overwritten",
+            command.output.display()
+        )));
+    }
     let built = match command.date {
         Some(date) => date
             .to_zoned(jiff::tz::TimeZone::UTC)
@@ -68,6 +74,12 @@ pub(super) fn run(command: &Build) -> Result<(), Error> {
     report::print_all(&read, snapshot.len())?;
     say(&format!("Wrote {output}."));
     Ok(())
+}
+
+/// Whether there is a file at which a person would be sorry for their own.
+fn is_something_else(output: &Path) -> bool {
+    let is_foreign = |bytes: Vec<u8>| matches!(About::read(&bytes), Err(ipse_geo::Error::Foreign));
+    output.is_file() && ipse_geo::read_file(output).is_ok_and(is_foreign)
 }
 
 /// Reads the sources and builds a snapshot in memory, with a bar for whoever watches.
