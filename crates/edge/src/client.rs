@@ -1,6 +1,7 @@
 //! Who the caller is: from the socket's peer and, only where that peer is trusted, from what it reports.
 
 use crate::forwarded;
+use crate::tls::TlsFacts;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use ipnet::IpNet;
 use ipse_model::{Address, Client, Colo, HttpVersion};
@@ -59,6 +60,7 @@ impl FromStr for AddressHeader {
 pub(crate) struct Connection {
     pub(crate) peer: Address,
     pub(crate) http: Option<HttpVersion>,
+    pub(crate) tls: Option<TlsFacts>,
     pub(crate) rtt_ms: Option<u32>,
 }
 
@@ -75,11 +77,12 @@ impl Trust {
         {
             address = Address::new(pretend);
         }
+        let tls = connection.tls.as_ref().filter(|_| direct);
         Client {
             address,
             http: connection.http.filter(|_| direct),
-            tls_version: None,
-            tls_cipher: None,
+            tls_version: tls.map(|tls| tls.version),
+            tls_cipher: tls.and_then(|tls| tls.cipher.clone()),
             rtt_ms: connection.rtt_ms.filter(|_| direct),
             colo: self.colo,
         }
@@ -150,7 +153,8 @@ mod tests {
             map.append(HeaderName::from_str(name).unwrap(), HeaderValue::from_str(value).unwrap());
         }
         let peer = Address::new(peer.parse().unwrap());
-        trust.client(&Connection { peer, http: Some(HttpVersion::Http11), rtt_ms: Some(3) }, &map)
+        let connection = Connection { peer, http: Some(HttpVersion::Http11), tls: None, rtt_ms: Some(3) };
+        trust.client(&connection, &map)
     }
 
     #[track_caller]
@@ -288,7 +292,7 @@ mod tests {
                 headers.append(X_FORWARDED_FOR, HeaderValue::from_bytes(line).unwrap());
             }
             let peer = Address::new("127.0.0.1".parse().unwrap());
-            let connection = Connection { peer, http: None, rtt_ms: None };
+            let connection = Connection { peer, http: None, tls: None, rtt_ms: None };
             let found = trust("auto").client(&connection, &headers).address.ip();
             prop_assert_eq!(found, "203.0.113.1".parse::<IpAddr>().unwrap());
         }

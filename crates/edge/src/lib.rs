@@ -11,6 +11,7 @@ mod listen;
 mod reply;
 mod rtt;
 mod serve;
+mod tls;
 mod wire;
 
 pub use client::{AddressHeader, Trust};
@@ -18,4 +19,5 @@ pub use clock::{Clock, ClockHand};
 pub use fault::{FaultReplies, HttpFault};
 pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
 pub use reply::{Reply, whole};
-pub use serve::{Edge, Visit};
+pub use serve::{Door, Edge, Secrecy, Visit};
+pub use tls::{CertificateError, CertificateFiles, Certificates, Tls};

@@ -5,10 +5,11 @@ use crate::clock::Clock;
 use crate::fault::{FaultReplies, HttpFault};
 use crate::reply::{Reply, finish};
 use crate::rtt::RttGauge;
-use crate::wire::Wire;
+use crate::tls::{Tls, TlsFacts, begins_handshake};
+use crate::wire::{Stream, Wire};
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Version, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -49,10 +50,18 @@ pub struct Visit {
     pub request: Parts,
 }
 
+/// An open door.
+pub struct Door {
+    /// Where callers come in.
+    pub listener: TcpListener,
+    /// How it speaks TLS, if it does.
+    pub tls: Option<Tls>,
+}
+
 /// The open doors, and what stands behind them.
 pub struct Edge<S> {
     /// The doors.
-    pub listeners: Vec<TcpListener>,
+    pub doors: Vec<Door>,
     /// Whom to believe.
     pub trust: Trust,
     /// Where moments come from.
@@ -65,6 +74,17 @@ pub struct Edge<S> {
     pub service: S,
     /// What is said where the service cannot be asked.
     pub faults: FaultReplies,
+    /// What is answered to callers who speak clearly and should not.
+    pub secrecy: Secrecy,
+}
+
+/// Whether callers are led from clear HTTP to HTTPS.
+#[derive(Clone, Debug, Default)]
+pub struct Secrecy {
+    /// The port of HTTPS to which callers at a clear door are sent; `None` to serve them there.
+    pub redirect_to: Option<u16>,
+    /// How long browsers are told to come by HTTPS alone.
+    pub hsts: Option<Duration>,
 }
 
 impl<S, F> Edge<S>
@@ -75,15 +95,18 @@ where
     /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish, unless `hurry` is
     /// ready first.
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
-        let Self { listeners, trust, clock, max_connections, drain, service, faults } = self;
-        let house = Arc::new(House { trust, clock, service, faults, drain, http: http_builder() });
+        let Self { doors, trust, clock, max_connections, drain, service, faults, secrecy } = self;
+        let hsts = secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok());
+        let redirect_to = secrecy.redirect_to;
+        let http = http_builder();
+        let house = Arc::new(House { trust, clock, service, faults, drain, http, redirect_to, hsts });
         let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
         let connections = Arc::new(Semaphore::new(capacity as usize));
         let (stage, stages) = watch::channel(Stage::Serving);
-        let doors: Vec<_> = listeners
+        let doors: Vec<_> = doors
             .into_iter()
-            .map(|listener| {
-                tokio::spawn(accept(listener, Arc::clone(&house), Arc::clone(&connections), stages.clone()))
+            .map(|door| {
+                tokio::spawn(accept(door, Arc::clone(&house), Arc::clone(&connections), stages.clone()))
             })
             .collect();
         stop.await;
@@ -133,6 +156,8 @@ struct House<S> {
     /// How long a connection may take to finish what it is at.
     drain: Duration,
     http: auto::Builder<TokioExecutor>,
+    redirect_to: Option<u16>,
+    hsts: Option<HeaderValue>,
 }
 
 fn http_builder() -> auto::Builder<TokioExecutor> {
@@ -154,7 +179,7 @@ fn http_builder() -> auto::Builder<TokioExecutor> {
 }
 
 async fn accept<S, F>(
-    listener: TcpListener,
+    door: Door,
     house: Arc<House<S>>,
     connections: Arc<Semaphore>,
     mut stages: watch::Receiver<Stage>,
@@ -164,6 +189,7 @@ async fn accept<S, F>(
 {
     const FIRST_PAUSE: Duration = Duration::from_millis(10);
     const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    let Door { listener, tls } = door;
     let mut pause = FIRST_PAUSE;
     loop {
         let accepted = tokio::select! {
@@ -190,9 +216,9 @@ async fn accept<S, F>(
             permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
         };
         pause = FIRST_PAUSE;
-        let (house, stages) = (Arc::clone(&house), stages.clone());
+        let (house, tls, stages) = (Arc::clone(&house), tls.clone(), stages.clone());
         tokio::spawn(async move {
-            connection(stream, house, stages).await;
+            greet(stream, tls, house, stages).await;
             drop(permit);
         });
     }
@@ -203,13 +229,17 @@ fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn connection<S, F>(stream: TcpStream, house: Arc<House<S>>, mut stages: watch::Receiver<Stage>)
-where
+/// Finds out how a caller speaks, and serves them in that way.
+async fn greet<S, F>(
+    stream: TcpStream,
+    tls: Option<Tls>,
+    house: Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let Ok(peer) = stream.peer_addr() else { return };
-    let peer = Address::new(peer.ip());
+    let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let _ = stream.set_nodelay(true);
     // Hyper's deadline begins with the first byte.
     let first_byte = tokio::select! {
@@ -220,6 +250,43 @@ where
     if !first_byte {
         return;
     }
+    let peer = Address::new(peer.ip());
+    let Some(tls) = tls else {
+        let line = Line { peer, tls: None, redirect_to: house.redirect_to };
+        return connection(stream, line, house, stages).await;
+    };
+    match begins_handshake(&stream).await {
+        Ok(true) => {}
+        // Who types http:// before the port of HTTPS is led to where they wanted to go.
+        Ok(false) => {
+            let line = Line { peer, tls: None, redirect_to: Some(local.port()) };
+            return connection(stream, line, house, stages).await;
+        }
+        Err(_) => return,
+    }
+    // Why a handshake failed is the peer's business, like the end of a connection.
+    let Ok(stream) = tls.accept(stream).await else { return };
+    let line = Line { peer, tls: TlsFacts::of(stream.get_ref().1), redirect_to: None };
+    connection(stream, line, house, stages).await;
+}
+
+/// One connection's own facts.
+struct Line {
+    peer: Address,
+    tls: Option<TlsFacts>,
+    /// The port of HTTPS to which requests are sent instead of an answer.
+    redirect_to: Option<u16>,
+}
+
+async fn connection<S, F>(
+    stream: impl Stream + Send + 'static,
+    line: Line,
+    house: Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
     // Hyper has no deadline for a connection that stalls within the preface of HTTP/2, or that has asked once and then
     // only keeps itself alive.
     let asked = Arc::new(AtomicBool::new(false));
@@ -236,11 +303,12 @@ where
     };
     let rtt = RttGauge::new();
     let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
+    let line = Arc::new(line);
     let requests = {
         let house = Arc::clone(&house);
         service_fn(move |request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
-            answer(Arc::clone(&house), peer, rtt.clone(), request)
+            answer(Arc::clone(&house), Arc::clone(&line), rtt.clone(), request)
         })
     };
     let connection = house.http.serve_connection(TokioIo::new(wire), requests);
@@ -263,7 +331,7 @@ where
 
 async fn answer<S, F>(
     house: Arc<House<S>>,
-    peer: Address,
+    line: Arc<Line>,
     rtt: RttGauge,
     request: Request<Incoming>,
 ) -> Result<Reply, Infallible>
@@ -281,13 +349,43 @@ where
         }
         return Ok(reply);
     }
-    let connection = Connection { peer, http: http_version(request.version), rtt_ms: rtt.rtt_ms() };
+    if let Some(port) = line.redirect_to {
+        return Ok(finish(to_https(&request, port), &method));
+    }
+    let (http, rtt_ms) = (http_version(request.version), rtt.rtt_ms());
+    let connection = Connection { peer: line.peer, http, tls: line.tls.clone(), rtt_ms };
     let client = house.trust.client(&connection, &request.headers);
     let visit = Visit { client, now: house.clock.now(), request };
     // The call itself may panic as well as the future that it makes.
     let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
-    let reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
+    let mut reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
+    if let Some(hsts) = house.hsts.as_ref().filter(|_| line.tls.is_some()) {
+        reply.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
     Ok(finish(reply, &method))
+}
+
+/// The same request by HTTPS, on this port of the same host.
+fn to_https(request: &Parts, port: u16) -> Reply {
+    let host = request.uri.host().or_else(|| {
+        let host = request.headers.get(header::HOST)?.to_str().ok()?;
+        // Without a port: an address of IPv6 has colons of its own, within brackets.
+        host.rfind(':')
+            .filter(|colon| host[*colon..].find(']').is_none())
+            .map_or(Some(host), |colon| host.get(..colon))
+    });
+    let port = if port == 443 { String::new() } else { format!(":{port}") };
+    let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
+    let location = host.filter(|host| !host.is_empty()).map(|host| format!("https://{host}{port}{target}"));
+    let mut reply = Reply::default();
+    match location.and_then(|location| HeaderValue::try_from(location).ok()) {
+        Some(location) => {
+            *reply.status_mut() = StatusCode::PERMANENT_REDIRECT;
+            reply.headers_mut().insert(header::LOCATION, location);
+        }
+        None => *reply.status_mut() = StatusCode::BAD_REQUEST,
+    }
+    reply
 }
 
 /// What is wrong with a request that hyper let pass.
@@ -341,7 +439,7 @@ mod tests {
         edge: Edge<impl Fn(Visit) -> std::future::Ready<Reply> + Send + Sync + 'static>,
         request: &str,
     ) -> String {
-        let address: SocketAddr = edge.listeners[0].local_addr().unwrap();
+        let address: SocketAddr = edge.doors[0].listener.local_addr().unwrap();
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -356,13 +454,14 @@ mod tests {
 
     fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
         Edge {
-            listeners: vec![listener],
+            doors: vec![Door { listener, tls: None }],
             trust: Trust { proxies: Vec::new(), header: AddressHeader::Auto, pretend: None, colo: None },
             clock: Clock::system(),
             max_connections: 10,
             drain: Duration::ZERO,
             service,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
+            secrecy: Secrecy::default(),
         }
     }
 
@@ -412,7 +511,7 @@ mod tests {
         let request = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\u{82}";
         let mut bytes: Vec<u8> = request.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
         bytes.extend([0x84, 0x86]);
-        let address = edge.listeners[0].local_addr().unwrap();
+        let address = edge.doors[0].listener.local_addr().unwrap();
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&bytes).await.unwrap();
@@ -429,7 +528,7 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
         );
         let mut edge = edge(used, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
-        edge.listeners.push(idle);
+        edge.doors.push(Door { listener: idle, tls: None });
         edge.max_connections = 1;
         let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("fine"), "{answer}");
@@ -440,7 +539,7 @@ mod tests {
         const BODY: usize = 1024 * 1024;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from(vec![b'x'; BODY]))));
-        let address = edge.listeners[0].local_addr().unwrap();
+        let address = edge.doors[0].listener.local_addr().unwrap();
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(50);

@@ -1,4 +1,4 @@
-//! One TCP connection as hyper sees it, with three additions: it reads the round-trip time whenever bytes arrive, it
+//! One connection as hyper sees it, with three additions: it reads the round-trip time whenever bytes arrive, it
 //! lets go of a peer that reads nothing, and it speaks for hyper where hyper answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
@@ -17,12 +17,31 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
 
 /// How long a peer may leave what we write unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct Wire {
-    stream: TcpStream,
+/// What bytes of HTTP come from and go to: a socket, or a channel through it.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// The socket itself.
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Stream for TcpStream {
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Stream for TlsStream<TcpStream> {
+    fn socket(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+}
+
+pub(crate) struct Wire<S> {
+    stream: S,
     rtt: RttGauge,
     faults: FaultReplies,
     /// Bytes that replace what hyper wrote and that the socket has not taken yet.
@@ -31,8 +50,8 @@ pub(crate) struct Wire {
     deaf: Option<Pin<Box<Sleep>>>,
 }
 
-impl Wire {
-    pub(crate) fn new(stream: TcpStream, rtt: RttGauge, faults: FaultReplies) -> Self {
+impl<S: Stream> Wire<S> {
+    pub(crate) fn new(stream: S, rtt: RttGauge, faults: FaultReplies) -> Self {
         Self { stream, rtt, faults, pending: Bytes::new(), deaf: None }
     }
 
@@ -59,19 +78,19 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl<S: Stream> AsyncRead for Wire<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        self.rtt.sample(&self.stream);
+        self.rtt.sample(self.stream.socket());
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Wire {
+impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_pending(cx))?;
         if let Some(own) = hypers_own_answer(bytes) {

@@ -5,7 +5,7 @@ use crate::settings::{Flags, Given, SETTINGS, Source, gather};
 use crate::table::Table;
 use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
 use ipnet::IpNet;
-use ipse_edge::{AddressHeader, ListenAddr, Trust};
+use ipse_edge::{AddressHeader, CertificateFiles, ListenAddr, Trust};
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
 use std::collections::BTreeMap;
@@ -21,6 +21,8 @@ use tracing::Level;
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<ListenAddr>,
+    /// HTTPS.
+    pub tls: TlsConfig,
     /// Where data is kept.
     pub data_dir: PathBuf,
     /// The snapshot to serve; `None` for the data folder's own, or the one inside the program.
@@ -45,6 +47,19 @@ pub struct Config {
     pub log_level: Level,
     /// How it is logged.
     pub log_format: LogFormat,
+}
+
+/// How HTTPS is spoken.
+#[derive(Clone, Debug, Default)]
+pub struct TlsConfig {
+    /// Where to listen for it.
+    pub listen: Vec<ListenAddr>,
+    /// The certificates; without any, one is made that nobody has signed.
+    pub certificates: Vec<CertificateFiles>,
+    /// Whether callers of clear HTTP are sent there.
+    pub redirect: bool,
+    /// How long browsers are told to come by HTTPS alone.
+    pub hsts: Option<Duration>,
 }
 
 /// The shape of log lines.
@@ -80,22 +95,28 @@ impl Config {
         let config = reader.config();
         match (config, reader.problems) {
             (Some(config), problems) if problems.is_empty() => {
-                let links = config.links(config.base_url_at(config.listen.first().map(ListenAddr::first)));
+                let [clear, tls] =
+                    [&config.listen, &config.tls.listen].map(|doors| doors.first().map(ListenAddr::first));
+                let links = config.links(config.base_url_at(clear, tls));
                 Ok((config, Settings { given, links }))
             }
             (_, problems) => Err(Error::Config(problems)),
         }
     }
 
-    /// The address under which callers reach a server whose first door is this: what a person types into a browser.
+    /// The address under which callers reach a server whose first clear door and first door of HTTPS are these: what a
+    /// person types into a browser.
     #[must_use]
-    pub fn base_url_at(&self, first: Option<SocketAddr>) -> String {
+    pub fn base_url_at(&self, clear: Option<SocketAddr>, tls: Option<SocketAddr>) -> String {
         let local =
             |ip: IpAddr| ip.is_unspecified() || ip == Ipv4Addr::LOCALHOST || ip == Ipv6Addr::LOCALHOST;
-        match (&self.base_url, first) {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        match (&self.base_url, tls.or(clear)) {
             (Some(set), _) => set.clone(),
-            (None, Some(address)) if local(address.ip()) => format!("http://localhost:{}", address.port()),
-            (None, Some(address)) => format!("http://{address}"),
+            (None, Some(address)) if local(address.ip()) => {
+                format!("{scheme}://localhost:{}", address.port())
+            }
+            (None, Some(address)) => format!("{scheme}://{address}"),
             (None, None) => "http://localhost".to_owned(),
         }
     }
@@ -159,7 +180,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn config(&mut self) -> Option<Config> {
-        let listen = self.all("listen", "IP:PORT, [IPv6]:PORT or localhost:PORT", |text| text.parse().ok());
+        let listen = self.all("listen", LISTEN, |text| text.parse().ok());
+        let tls = self.tls();
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let geo_data =
@@ -189,6 +211,7 @@ impl Reader<'_> {
         let log_format = self.one("log_format", "text or json", |text| text.parse().ok());
         Some(Config {
             listen: listen?,
+            tls: tls?,
             data_dir: data_dir?,
             geo_data: geo_data?,
             trust: Trust { proxies: proxies?, header: header?, pretend: pretend?, colo: colo? },
@@ -201,6 +224,54 @@ impl Reader<'_> {
             drain: Duration::from_secs(drain?),
             log_level: log_level?,
             log_format: log_format?,
+        })
+    }
+
+    fn tls(&mut self) -> Option<TlsConfig> {
+        let listen = self.each("tls_listen", LISTEN, |text| text.parse().ok());
+        let certificates = self.each("tls_cert", "the path of a file", file);
+        let keys = self.each("tls_key", "the path of a file", file);
+        let self_signed = self.switch("tls_self_signed");
+        let redirect = self.switch("https_redirect");
+        let hsts =
+            self.one("hsts_seconds", "a number from 0 to 100000000", |text| number(text, 0, 100_000_000));
+        let (listen, certificates, keys) = (listen?, certificates?, keys?);
+        let (self_signed, redirect, hsts) = (self_signed?, redirect?, hsts?);
+        let given = !certificates.is_empty() || !keys.is_empty();
+        let problem = if certificates.len() != keys.len() {
+            Some(("tls_cert", "needs one tls_key for each certificate, in the same order"))
+        } else if given && self_signed {
+            Some(("tls_self_signed", "and tls_cert cannot both be set"))
+        } else if !listen.is_empty() && !given && !self_signed {
+            Some((
+                "tls_listen",
+                "needs a certificate: set tls_cert and tls_key, or try it with tls_self_signed",
+            ))
+        } else if listen.is_empty() && (given || self_signed) {
+            Some((if given { "tls_cert" } else { "tls_self_signed" }, "is of no use without tls_listen"))
+        } else if listen.is_empty() && redirect {
+            Some(("https_redirect", "has nowhere to send callers: set tls_listen"))
+        } else {
+            None
+        };
+        if let Some((name, what)) = problem {
+            self.problem(name, what);
+            return None;
+        }
+        let pair = |(certificate, key)| CertificateFiles { certificate, key };
+        Some(TlsConfig {
+            listen,
+            certificates: certificates.into_iter().zip(keys).map(pair).collect(),
+            redirect,
+            hsts: (hsts > 0).then(|| Duration::from_secs(hsts)),
+        })
+    }
+
+    fn switch(&mut self, name: &str) -> Option<bool> {
+        self.one(name, "yes or no", |text| match text {
+            "yes" => Some(true),
+            "no" => Some(false),
+            _ => None,
         })
     }
 
@@ -347,6 +418,8 @@ impl Reader<'_> {
         self.all("trusted_proxy", "a network such as 10.0.0.0/8, an address, or `none` alone", network)
     }
 }
+
+const LISTEN: &str = "IP:PORT, [IPv6]:PORT or localhost:PORT";
 
 fn place(name: &str, source: &Source) -> String {
     match source {
@@ -527,13 +600,39 @@ mod tests {
         #[track_caller]
         fn check(listen: &str, expected: &str) {
             let config = read(&[("listen", listen)]).unwrap();
-            assert_eq!(config.base_url_at(config.listen.first().map(ListenAddr::first)), expected);
+            assert_eq!(config.base_url_at(config.listen.first().map(ListenAddr::first), None), expected);
         }
         check("localhost:8080", "http://localhost:8080");
         check("127.0.0.1:80", "http://localhost:80");
         check("[::]:8080", "http://localhost:8080");
         check("127.0.0.2:8080", "http://127.0.0.2:8080");
         check("[2001:db8::1]:8080", "http://[2001:db8::1]:8080");
+        let both = ["127.0.0.1:80", "127.0.0.1:443"].map(|address| address.parse().ok());
+        assert_eq!(read(&[]).unwrap().base_url_at(both[0], both[1]), "https://localhost:443");
+    }
+
+    #[test]
+    fn https_needs_doors_and_certificates() {
+        #[track_caller]
+        fn check(settings: &[(&str, &str)], expected: &str) {
+            let error = read(settings).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        let listen = ("tls_listen", "127.0.0.1:8443");
+        check(&[listen], "IPSE_TLS_LISTEN: needs a certificate");
+        check(&[listen, ("tls_cert", "a.pem")], "needs one tls_key for each");
+        check(
+            &[listen, ("tls_cert", "a"), ("tls_key", "b"), ("tls_self_signed", "yes")],
+            "cannot both be set",
+        );
+        check(&[("tls_self_signed", "yes")], "is of no use without tls_listen");
+        check(&[("tls_cert", "a"), ("tls_key", "b")], "is of no use without tls_listen");
+        check(&[("https_redirect", "yes")], "has nowhere to send callers");
+        check(&[("https_redirect", "maybe")], "allowed is yes or no");
+        let tls =
+            read(&[listen, ("tls_cert", "a,c"), ("tls_key", "b,d"), ("hsts_seconds", "60")]).unwrap().tls;
+        assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
+        assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
     }
 
     #[test]

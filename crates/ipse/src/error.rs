@@ -15,6 +15,9 @@ pub enum Error {
     /// A door that could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// A certificate that cannot be shown.
+    #[error(transparent)]
+    Certificate(#[from] ipse_edge::CertificateError),
     /// Something that was asked for and cannot be, in words.
     #[error("{0}")]
     Refused(String),

@@ -7,14 +7,13 @@ use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
-use ipse_edge::{Clock, Edge, Visit};
+use ipse_edge::{CertificateError, Certificates, Clock, Door, Edge, Secrecy, Tls, Visit};
 use ipse_geo::Atlas;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
@@ -29,7 +28,8 @@ const FOLD_EVERY: Duration = Duration::from_secs(1);
 pub struct Server {
     config: Config,
     clock: Clock,
-    listeners: Vec<TcpListener>,
+    doors: Vec<Door>,
+    certificates: Option<Arc<Certificates>>,
     addresses: Vec<SocketAddr>,
     base_url: String,
     records: Records,
@@ -57,9 +57,10 @@ impl Server {
         let keys = Arc::new(KeyTable::load(&records).await?);
         let opened = async {
             let geo = geo.await?;
-            Ok((geo, ipse_edge::bind(&config.listen).await?))
+            let (doors, certificates) = open_doors(&config).await?;
+            Ok((geo, doors, certificates))
         };
-        let (geo, listeners) = match opened.await {
+        let (geo, doors, certificates) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
@@ -68,14 +69,21 @@ impl Server {
                 return Err(error);
             }
         };
+        let [clear, tls] = [false, true].map(|tls| {
+            doors
+                .iter()
+                .find(|door| door.tls.is_some() == tls)
+                .and_then(|door| door.listener.local_addr().ok())
+        });
+        let base_url = config.base_url_at(clear, tls);
         let addresses: Vec<SocketAddr> =
-            listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let base_url = config.base_url_at(addresses.first().copied());
+            doors.iter().filter_map(|door| door.listener.local_addr().ok()).collect();
         let reload = Arc::new(Notify::new());
         Ok(Self {
             config,
             clock,
-            listeners,
+            doors,
+            certificates,
             addresses,
             base_url,
             records,
@@ -136,7 +144,8 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, listeners, base_url, records, ledger, keys, geo, reload, .. } = self;
+        let Self { config, clock, doors, certificates, base_url, records, ledger, keys, geo, reload, .. } =
+            self;
         let atlas = Arc::clone(&geo.atlas);
         let links = config.links(base_url);
         let replies = Replies::new(links.clone());
@@ -149,8 +158,10 @@ impl Server {
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
+        let refreshing_certificates = certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
+        let redirect_to = config.tls.redirect.then(|| tls_port(&doors)).flatten();
         let edge = Edge {
-            listeners,
+            doors,
             trust: config.trust,
             clock: clock.clone(),
             max_connections: config.max_connections,
@@ -160,6 +171,7 @@ impl Server {
                 async move { house.answer(&visit).await }
             },
             faults: Arc::new(move |fault| replies.fault(fault)),
+            secrecy: Secrecy { redirect_to, hsts: config.tls.hsts },
         };
         // A server that no longer folds, or sees no changes of keys, must not look healthy.
         let mut failed = None;
@@ -175,6 +187,7 @@ impl Server {
         let _ = ending.send(true);
         // A download goes on where it ended, and a snapshot is put in place in one step.
         updating.iter().for_each(JoinHandle::abort);
+        refreshing_certificates.iter().for_each(JoinHandle::abort);
         for task in [refreshing, folding, watching] {
             if !task.is_finished() {
                 let _ = task.await;
@@ -186,6 +199,39 @@ impl Server {
             Some(task) => Err(Error::Refused(format!("{task} ended unexpectedly; the server was stopped"))),
             None => Ok(()),
         }
+    }
+}
+
+/// Opens all doors, and reads the certificates of those that speak TLS.
+async fn open_doors(config: &Config) -> Result<(Vec<Door>, Option<Arc<Certificates>>), Error> {
+    let clear = ipse_edge::bind(&config.listen).await?;
+    let mut doors: Vec<Door> = clear.into_iter().map(|listener| Door { listener, tls: None }).collect();
+    if config.tls.listen.is_empty() {
+        return Ok((doors, None));
+    }
+    let certificates = Arc::new(if config.tls.certificates.is_empty() {
+        Certificates::self_signed(["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec())?
+    } else {
+        Certificates::read(&config.tls.certificates)?
+    });
+    let tls = Tls::new(Arc::clone(&certificates)).map_err(CertificateError::Made)?;
+    let listeners = ipse_edge::bind(&config.tls.listen).await?;
+    doors.extend(listeners.into_iter().map(|listener| Door { listener, tls: Some(tls.clone()) }));
+    Ok((doors, Some(certificates)))
+}
+
+fn tls_port(doors: &[Door]) -> Option<u16> {
+    let door = doors.iter().find(|door| door.tls.is_some())?;
+    door.listener.local_addr().ok().map(|address| address.port())
+}
+
+/// Looks at the files of certificates again and again.
+async fn keep_fresh(certificates: Arc<Certificates>) {
+    let mut ticks = every(WATCH_EVERY);
+    loop {
+        ticks.tick().await;
+        let certificates = Arc::clone(&certificates);
+        let _ = tokio::task::spawn_blocking(move || certificates.refresh()).await;
     }
 }
 

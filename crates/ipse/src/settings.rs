@@ -12,11 +12,21 @@ use std::fmt;
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
     pub(crate) default: &'static [&'static str],
-    /// Whether it may be given several times.
-    pub(crate) repeatable: bool,
+    pub(crate) shape: Shape,
     /// What stands for the value in the help.
     pub(crate) value: &'static str,
     pub(crate) help: &'static str,
+}
+
+/// How many values a setting has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One.
+    One,
+    /// Any number: its flag may be given several times.
+    Many,
+    /// `yes` or `no`: its flag alone says `yes`.
+    Switch,
 }
 
 /// All settings, in the order in which they are shown.
@@ -24,84 +34,126 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "listen",
         default: &["localhost:8080"],
-        repeatable: true,
+        shape: Shape::Many,
         value: "ADDR",
         help: "Where to listen: IP:PORT, [IPv6]:PORT or localhost:PORT; repeatable",
     },
     Setting {
+        name: "tls_listen",
+        default: &[],
+        shape: Shape::Many,
+        value: "ADDR",
+        help: "Where to listen for HTTPS, like --listen; repeatable",
+    },
+    Setting {
+        name: "tls_cert",
+        default: &[],
+        shape: Shape::Many,
+        value: "FILE",
+        help: "A certificate with its chain, PEM; read again when it changes; repeatable, each with its --tls-key",
+    },
+    Setting {
+        name: "tls_key",
+        default: &[],
+        shape: Shape::Many,
+        value: "FILE",
+        help: "The private key of the certificate in the same place, PEM; repeatable",
+    },
+    Setting {
+        name: "tls_self_signed",
+        default: &["no"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Make a certificate that nobody has signed, for trying HTTPS",
+    },
+    Setting {
+        name: "https_redirect",
+        default: &["no"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Send callers of clear HTTP to HTTPS",
+    },
+    Setting {
+        name: "hsts_seconds",
+        default: &["0"],
+        shape: Shape::One,
+        value: "N",
+        help: "How long browsers are told to come by HTTPS alone; 0 to tell them nothing",
+    },
+    Setting {
         name: "data_dir",
         default: &["./ipse-data"],
-        repeatable: false,
+        shape: Shape::One,
         value: "DIR",
         help: "Where accounts, keys and counts are kept",
     },
     Setting {
         name: "geo_data",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "FILE",
         help: "The snapshot to serve; by default geo.ipse in the data folder, and without one the data inside the program",
     },
     Setting {
         name: "trusted_proxy",
         default: &["127.0.0.0/8", "::1/128"],
-        repeatable: true,
+        shape: Shape::Many,
         value: "CIDR",
         help: "Whose forwarding headers are believed; repeatable; `none` for nobody's",
     },
     Setting {
         name: "client_address_header",
         default: &["auto"],
-        repeatable: false,
+        shape: Shape::One,
         value: "NAME",
         help: "Where trusted proxies report the caller: auto, x-forwarded-for, forwarded, or a header with one address",
     },
     Setting {
         name: "pretend_ip",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "IP",
         help: "Stands in for a caller's address that is not global, for trying things on a laptop",
     },
     Setting {
         name: "colo",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "CODE",
         help: "The IATA code of the place this server runs in, such as AMS",
     },
     Setting {
         name: "base_url",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "URL",
         help: "The address under which callers reach this server; by default made from the first --listen",
     },
     Setting {
         name: "docs_url",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "URL",
         help: "The documentation that errors point to; by default this server's own",
     },
     Setting {
         name: "signup_url",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "URL",
         help: "Where to get a key; by default a page of this server",
     },
     Setting {
         name: "enterprise_url",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "URL",
         help: "Where to get a higher daily limit; by default a page of this server",
     },
     Setting {
         name: "geo_source",
         default: &["city:dbip-city-lite", "asn:dbip-asn-lite"],
-        repeatable: true,
+        shape: Shape::Many,
         value: "KIND:SOURCE",
         help: "What geo data is updated from: city, country, asn or anonymous, then dbip-city-lite, dbip-asn-lite, \
                maxmind:EDITION, a URL (with #sha256=… to verify it) or a path; repeatable, the first that knows wins",
@@ -109,63 +161,63 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         name: "geo_flags",
         default: &[],
-        repeatable: true,
+        shape: Shape::Many,
         value: "FILE",
         help: "Networks to flag or to spare: lines `deny ASN hosting|proxy|both` and `allow ASN`; repeatable",
     },
     Setting {
         name: "geo_update_hours",
         default: &["0"],
-        repeatable: false,
+        shape: Shape::One,
         value: "N",
         help: "How often a server updates its geo data by itself; 0 for never",
     },
     Setting {
         name: "maxmind_account",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "ID",
         help: "The number of your account with MaxMind, for sources named maxmind:EDITION",
     },
     Setting {
         name: "maxmind_key_file",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "FILE",
         help: "A file that holds your licence key of MaxMind",
     },
     Setting {
         name: "maxmind_key",
         default: &[],
-        repeatable: false,
+        shape: Shape::One,
         value: "KEY",
         help: "The licence key itself; better in a file, because others can see flags and variables",
     },
     Setting {
         name: "max_connections",
         default: &["10000"],
-        repeatable: false,
+        shape: Shape::One,
         value: "N",
         help: "How many connections may be open at once",
     },
     Setting {
         name: "drain_seconds",
         default: &["10"],
-        repeatable: false,
+        shape: Shape::One,
         value: "N",
         help: "How long requests in progress may take to finish when the server stops",
     },
     Setting {
         name: "log_level",
         default: &["info"],
-        repeatable: false,
+        shape: Shape::One,
         value: "LEVEL",
         help: "error, warn, info, debug or trace",
     },
     Setting {
         name: "log_format",
         default: &["text"],
-        repeatable: false,
+        shape: Shape::One,
         value: "FORMAT",
         help: "text or json",
     },
@@ -227,15 +279,16 @@ impl Flags {
             if !setting.default.is_empty() {
                 help += &format!(" [default: {}]", setting.default.join(", "));
             }
-            let action = if setting.repeatable { ArgAction::Append } else { ArgAction::Set };
-            command.arg(
-                Arg::new(setting.name)
-                    .long(setting.flag())
-                    .value_name(setting.value)
-                    .action(action)
-                    .allow_negative_numbers(true)
-                    .help(help),
-            )
+            let arg = Arg::new(setting.name)
+                .long(setting.flag())
+                .value_name(setting.value)
+                .allow_negative_numbers(true)
+                .help(help);
+            command.arg(match setting.shape {
+                Shape::One => arg.action(ArgAction::Set),
+                Shape::Many => arg.action(ArgAction::Append),
+                Shape::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("yes"),
+            })
         })
     }
 
@@ -347,7 +400,7 @@ pub(crate) fn gather(
         read_file(&file, &mut given, problems);
     }
     for (setting, value) in variables {
-        let values = if setting.repeatable {
+        let values = if setting.shape == Shape::Many {
             value.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
         } else {
             vec![value]
@@ -382,7 +435,9 @@ fn read_file(path: &str, given: &mut BTreeMap<&'static str, Given>, problems: &m
             continue;
         };
         let values = match value {
-            toml::Value::Array(values) if setting.repeatable => values.into_iter().map(scalar).collect(),
+            toml::Value::Array(values) if setting.shape == Shape::Many => {
+                values.into_iter().map(scalar).collect()
+            }
             value => scalar(value).map(|text| vec![text]),
         };
         match values {
@@ -390,7 +445,11 @@ fn read_file(path: &str, given: &mut BTreeMap<&'static str, Given>, problems: &m
                 given.insert(setting.name, Given { values, source: Source::File(path.to_owned()) });
             }
             None => {
-                let shape = if setting.repeatable { "a list of texts" } else { "one text or number" };
+                let shape = match setting.shape {
+                    Shape::One => "one text or number",
+                    Shape::Many => "a list of texts",
+                    Shape::Switch => "true or false",
+                };
                 problems.push(format!("  file {path}, {key}: must be {shape}"));
             }
         }
@@ -401,6 +460,7 @@ fn scalar(value: toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text),
         toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(switch) => Some(if switch { "yes" } else { "no" }.to_owned()),
         _ => None,
     }
 }

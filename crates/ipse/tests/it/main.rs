@@ -18,6 +18,7 @@ mod pages;
 mod privacy;
 mod start_stop;
 mod storage;
+mod tls;
 mod update;
 
 use ipse::{Config, Geo, Server};
@@ -42,6 +43,8 @@ const MIDNIGHT: i64 = 1_794_787_200;
 struct House {
     runtime: Runtime,
     address: SocketAddr,
+    /// All of its doors.
+    addresses: Vec<SocketAddr>,
     base_url: String,
     hand: ClockHand,
     records: Records,
@@ -103,7 +106,8 @@ impl House {
             let geo = Geo::of(plan.atlas, &config);
             (Server::start(config, clock, std::future::ready(Ok(geo))).await.unwrap(), keys)
         });
-        let (address, base_url) = (server.addresses()[0], server.base_url().to_owned());
+        let (addresses, base_url) = (server.addresses().to_vec(), server.base_url().to_owned());
+        let address = addresses[0];
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();
         let running = runtime.spawn(async move {
@@ -111,7 +115,7 @@ impl House {
             server.run(stop, std::future::pending()).await.unwrap();
         });
         let (stop, running) = (Some(stop), Some(running));
-        (Self { runtime, address, base_url, hand, records, dir, stop, running }, keys)
+        (Self { runtime, address, addresses, base_url, hand, records, dir, stop, running }, keys)
     }
 
     fn connect(&self) -> Connection {

@@ -1,0 +1,97 @@
+//! TLS on a connection: how it is spoken, and what a handshake tells about the caller.
+
+mod certificates;
+
+pub use certificates::{CertificateError, CertificateFiles, Certificates};
+
+use ipse_model::TlsVersion;
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::{self, ProtocolVersion, ServerConfig, ServerConnection};
+use tokio_rustls::server::TlsStream;
+
+/// How long a caller may take for the handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The first byte of every handshake; no request of HTTP begins with it.
+const HANDSHAKE: u8 = 0x16;
+
+/// How a door speaks TLS.
+#[derive(Clone)]
+pub struct Tls(TlsAcceptor);
+
+/// What a handshake agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TlsFacts {
+    pub(crate) version: TlsVersion,
+    pub(crate) cipher: Option<Cow<'static, str>>,
+}
+
+impl Tls {
+    /// TLS 1.2 and 1.3 with these certificates, for HTTP/2 and HTTP/1. Sessions are resumed with tickets, under keys
+    /// that change every few hours and are kept nowhere.
+    pub fn new(certificates: Arc<Certificates>) -> Result<Self, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates);
+        config.alpn_protocols = ["h2", "http/1.1", "http/1.0"].map(|name| name.as_bytes().to_vec()).to_vec();
+        config.ticketer = aws_lc_rs::Ticketer::new()?;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    /// Shakes hands.
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, self.0.accept(stream)).await?
+    }
+}
+
+/// Whether a caller begins a handshake, or speaks clearly at a door that expects one.
+pub(crate) async fn begins_handshake(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    let length = stream.peek(&mut first).await?;
+    Ok(length > 0 && first == [HANDSHAKE])
+}
+
+impl TlsFacts {
+    /// The facts of a connection whose handshake is done.
+    pub(crate) fn of(connection: &ServerConnection) -> Option<Self> {
+        let version = match connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => TlsVersion::Tls12,
+            ProtocolVersion::TLSv1_3 => TlsVersion::Tls13,
+            _ => return None,
+        };
+        let suite = connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
+        Some(Self { version, cipher: suite.map(iana_name) })
+    }
+}
+
+/// The registered name of a suite: rustls calls those of TLS 1.3 by a version that the registry leaves out.
+fn iana_name(suite: &'static str) -> Cow<'static, str> {
+    match suite.strip_prefix("TLS13_") {
+        Some(rest) => format!("TLS_{rest}").into(),
+        None => suite.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_have_their_registered_names() {
+        for suite in aws_lc_rs::default_provider().cipher_suites {
+            let name = iana_name(suite.suite().as_str().unwrap());
+            assert!(name.starts_with("TLS_") && !name.contains("TLS13"), "{name}");
+        }
+        assert_eq!(iana_name("TLS13_AES_256_GCM_SHA384"), "TLS_AES_256_GCM_SHA384");
+        assert_eq!(
+            iana_name("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"),
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+        );
+    }
+}
