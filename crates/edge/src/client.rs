@@ -1,5 +1,6 @@
 //! Who the caller is: from the socket's peer and, only where that peer is trusted, from what it reports.
 
+use crate::facts::{FactHeaders, Facts};
 use crate::forwarded;
 use crate::tls::TlsFacts;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -22,6 +23,8 @@ pub struct Trust {
     pub pretend: Option<IpAddr>,
     /// The datacenter this program runs in.
     pub colo: Option<Colo>,
+    /// The headers in which they report what they know of the caller's connection.
+    pub facts: FactHeaders,
 }
 
 /// The header in which trusted proxies report the caller's address.
@@ -77,14 +80,19 @@ impl Trust {
         {
             address = Address::new(pretend);
         }
-        let tls = connection.tls.as_ref().filter(|_| direct);
+        let Facts { http, tls, rtt_ms, colo } = if direct {
+            let Connection { http, tls, rtt_ms, .. } = connection;
+            Facts { http: *http, tls: tls.clone(), rtt_ms: *rtt_ms, colo: None }
+        } else {
+            self.facts.read(headers)
+        };
         Client {
             address,
-            http: connection.http.filter(|_| direct),
-            tls_version: tls.map(|tls| tls.version),
-            tls_cipher: tls.and_then(|tls| tls.cipher.clone()),
-            rtt_ms: connection.rtt_ms.filter(|_| direct),
-            colo: self.colo,
+            http,
+            tls_version: tls.as_ref().map(|tls| tls.version),
+            tls_cipher: tls.and_then(|tls| tls.cipher),
+            rtt_ms,
+            colo: colo.or(self.colo),
         }
     }
 
@@ -128,7 +136,7 @@ impl Trust {
         certain
     }
 
-    fn is_trusted(&self, address: Address) -> bool {
+    pub(crate) fn is_trusted(&self, address: Address) -> bool {
         self.proxies.iter().any(|network| network.contains(&address.ip()))
     }
 }
@@ -144,6 +152,7 @@ mod tests {
             header: header.parse().unwrap(),
             pretend: None,
             colo: Some("AMS".parse().unwrap()),
+            facts: FactHeaders::default(),
         }
     }
 

@@ -5,9 +5,11 @@
 
 mod client;
 mod clock;
+mod facts;
 mod fault;
 mod forwarded;
 mod listen;
+mod proxy;
 mod reply;
 mod rtt;
 mod serve;
@@ -16,8 +18,9 @@ mod wire;
 
 pub use client::{AddressHeader, Trust};
 pub use clock::{Clock, ClockHand};
+pub use facts::FactHeaders;
 pub use fault::{FaultReplies, HttpFault};
 pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
 pub use reply::{Reply, whole};
-pub use serve::{Door, Edge, Secrecy, Visit};
+pub use serve::{Door, Edge, Manner, Secrecy, Visit};
 pub use tls::{CertificateError, CertificateFiles, Certificates, Tls};

@@ -3,6 +3,7 @@
 use crate::client::{Connection, Trust};
 use crate::clock::Clock;
 use crate::fault::{FaultReplies, HttpFault};
+use crate::proxy::{Introduced, introduction};
 use crate::reply::{Reply, finish};
 use crate::rtt::RttGauge;
 use crate::tls::{Tls, TlsFacts, begins_handshake};
@@ -54,8 +55,19 @@ pub struct Visit {
 pub struct Door {
     /// Where callers come in.
     pub listener: TcpListener,
-    /// How it speaks TLS, if it does.
-    pub tls: Option<Tls>,
+    /// How callers speak there.
+    pub manner: Manner,
+}
+
+/// How callers speak at a door.
+#[derive(Clone)]
+pub enum Manner {
+    /// Clear HTTP.
+    Clear,
+    /// TLS.
+    Tls(Tls),
+    /// A trusted proxy introduces each of them with the PROXY protocol; then they speak TLS, if we can, or clear HTTP.
+    Introduced(Option<Tls>),
 }
 
 /// The open doors, and what stands behind them.
@@ -189,7 +201,7 @@ async fn accept<S, F>(
 {
     const FIRST_PAUSE: Duration = Duration::from_millis(10);
     const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-    let Door { listener, tls } = door;
+    let Door { listener, manner } = door;
     let mut pause = FIRST_PAUSE;
     loop {
         let accepted = tokio::select! {
@@ -216,9 +228,9 @@ async fn accept<S, F>(
             permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
         };
         pause = FIRST_PAUSE;
-        let (house, tls, stages) = (Arc::clone(&house), tls.clone(), stages.clone());
+        let (house, manner, stages) = (Arc::clone(&house), manner.clone(), stages.clone());
         tokio::spawn(async move {
-            greet(stream, tls, house, stages).await;
+            greet(stream, manner, house, stages).await;
             drop(permit);
         });
     }
@@ -231,8 +243,8 @@ fn is_of_the_connection(error: &io::Error) -> bool {
 
 /// Finds out how a caller speaks, and serves them in that way.
 async fn greet<S, F>(
-    stream: TcpStream,
-    tls: Option<Tls>,
+    mut stream: TcpStream,
+    manner: Manner,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
 ) where
@@ -240,6 +252,7 @@ async fn greet<S, F>(
     F: Future<Output = Reply> + Send + 'static,
 {
     let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
+    let peer = Address::new(peer.ip());
     let _ = stream.set_nodelay(true);
     // Hyper's deadline begins with the first byte.
     let first_byte = tokio::select! {
@@ -250,32 +263,58 @@ async fn greet<S, F>(
     if !first_byte {
         return;
     }
-    let peer = Address::new(peer.ip());
-    let Some(tls) = tls else {
-        let line = Line { peer, tls: None, redirect_to: house.redirect_to };
-        return connection(stream, line, house, stages).await;
+    let clear = Line { peer, introduced: None, tls: None, redirect_to: None };
+    let (tls, line) = match manner {
+        Manner::Clear => (None, Line { redirect_to: house.redirect_to, ..clear }),
+        // Who types http:// before the port of HTTPS is led to where they wanted to go.
+        Manner::Tls(tls) => (Some(tls), Line { redirect_to: Some(local.port()), ..clear }),
+        Manner::Introduced(tls) => {
+            // From anybody else it would be a way to be whoever they like.
+            if !house.trust.is_trusted(peer) {
+                return;
+            }
+            let Ok(introduced) = introduction(&mut stream).await else { return };
+            (tls, Line { introduced: Some(introduced), ..clear })
+        }
     };
+    let Some(tls) = tls else { return connection(stream, line, house, stages).await };
     match begins_handshake(&stream).await {
         Ok(true) => {}
-        // Who types http:// before the port of HTTPS is led to where they wanted to go.
-        Ok(false) => {
-            let line = Line { peer, tls: None, redirect_to: Some(local.port()) };
-            return connection(stream, line, house, stages).await;
-        }
+        Ok(false) => return connection(stream, line, house, stages).await,
         Err(_) => return,
     }
     // Why a handshake failed is the peer's business, like the end of a connection.
     let Ok(stream) = tls.accept(stream).await else { return };
-    let line = Line { peer, tls: TlsFacts::of(stream.get_ref().1), redirect_to: None };
+    let line = Line { tls: TlsFacts::of(stream.get_ref().1), redirect_to: None, ..line };
     connection(stream, line, house, stages).await;
 }
 
 /// One connection's own facts.
 struct Line {
     peer: Address,
+    /// Whom the peer introduced: somebody, or itself.
+    introduced: Option<Option<Introduced>>,
+    /// Of our own handshake.
     tls: Option<TlsFacts>,
     /// The port of HTTPS to which requests are sent instead of an answer.
     redirect_to: Option<u16>,
+}
+
+impl Line {
+    /// What is certain about the connection of a caller who speaks this version of HTTP.
+    fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
+        match &self.introduced {
+            None | Some(None) => Connection { peer: self.peer, http, tls: self.tls.clone(), rtt_ms },
+            // The socket is the proxy's. What comes through TLS of ours is the caller's own word; in the clear it may be
+            // the proxy's, unless it says what the caller spoke.
+            Some(Some(introduced)) => Connection {
+                peer: introduced.address,
+                http: if self.tls.is_some() { http } else { introduced.http },
+                tls: self.tls.clone().or_else(|| introduced.tls.clone()),
+                rtt_ms: None,
+            },
+        }
+    }
 }
 
 async fn connection<S, F>(
@@ -352,8 +391,7 @@ where
     if let Some(port) = line.redirect_to {
         return Ok(finish(to_https(&request, port), &method));
     }
-    let (http, rtt_ms) = (http_version(request.version), rtt.rtt_ms());
-    let connection = Connection { peer: line.peer, http, tls: line.tls.clone(), rtt_ms };
+    let connection = line.facts(http_version(request.version), rtt.rtt_ms());
     let client = house.trust.client(&connection, &request.headers);
     let visit = Visit { client, now: house.clock.now(), request };
     // The call itself may panic as well as the future that it makes.
@@ -429,6 +467,7 @@ fn http_version(version: Version) -> Option<HttpVersion> {
 mod tests {
     use super::*;
     use crate::client::AddressHeader;
+    use crate::facts::FactHeaders;
     use http::Response;
     use http_body_util::Full;
     use std::net::SocketAddr;
@@ -454,8 +493,14 @@ mod tests {
 
     fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
         Edge {
-            doors: vec![Door { listener, tls: None }],
-            trust: Trust { proxies: Vec::new(), header: AddressHeader::Auto, pretend: None, colo: None },
+            doors: vec![Door { listener, manner: Manner::Clear }],
+            trust: Trust {
+                proxies: Vec::new(),
+                header: AddressHeader::Auto,
+                pretend: None,
+                colo: None,
+                facts: FactHeaders::default(),
+            },
             clock: Clock::system(),
             max_connections: 10,
             drain: Duration::ZERO,
@@ -528,7 +573,7 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
         );
         let mut edge = edge(used, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
-        edge.doors.push(Door { listener: idle, tls: None });
+        edge.doors.push(Door { listener: idle, manner: Manner::Clear });
         edge.max_connections = 1;
         let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("fine"), "{answer}");

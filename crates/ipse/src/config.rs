@@ -4,8 +4,11 @@ use crate::error::Error;
 use crate::settings::{Flags, Given, SETTINGS, Source, gather};
 use crate::table::Table;
 use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
+use http::HeaderName;
 use ipnet::IpNet;
-use ipse_edge::{AddressHeader, CertificateFiles, ListenAddr, Trust};
+use ipse_edge::{
+    AddressHeader, CertificateError, CertificateFiles, Certificates, FactHeaders, ListenAddr, Trust,
+};
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
 use std::collections::BTreeMap;
@@ -23,6 +26,8 @@ pub struct Config {
     pub listen: Vec<ListenAddr>,
     /// HTTPS.
     pub tls: TlsConfig,
+    /// Where trusted proxies introduce callers.
+    pub proxy_listen: Vec<ListenAddr>,
     /// Where data is kept.
     pub data_dir: PathBuf,
     /// The snapshot to serve; `None` for the data folder's own, or the one inside the program.
@@ -60,6 +65,20 @@ pub struct TlsConfig {
     pub redirect: bool,
     /// How long browsers are told to come by HTTPS alone.
     pub hsts: Option<Duration>,
+}
+
+impl TlsConfig {
+    /// The certificates, if there is a door of HTTPS to show them at.
+    pub(crate) fn read_certificates(&self) -> Result<Option<Certificates>, CertificateError> {
+        if self.listen.is_empty() {
+            Ok(None)
+        } else if self.certificates.is_empty() {
+            let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+            Certificates::self_signed(names.to_vec()).map(Some)
+        } else {
+            Certificates::read(&self.certificates).map(Some)
+        }
+    }
 }
 
 /// The shape of log lines.
@@ -182,6 +201,8 @@ impl Reader<'_> {
     fn config(&mut self) -> Option<Config> {
         let listen = self.all("listen", LISTEN, |text| text.parse().ok());
         let tls = self.tls();
+        let proxy_listen = self.each("proxy_listen", LISTEN, |text| text.parse().ok());
+        let facts = self.facts();
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let geo_data =
@@ -212,9 +233,16 @@ impl Reader<'_> {
         Some(Config {
             listen: listen?,
             tls: tls?,
+            proxy_listen: proxy_listen?,
             data_dir: data_dir?,
             geo_data: geo_data?,
-            trust: Trust { proxies: proxies?, header: header?, pretend: pretend?, colo: colo? },
+            trust: Trust {
+                proxies: proxies?,
+                header: header?,
+                pretend: pretend?,
+                colo: colo?,
+                facts: facts?,
+            },
             base_url: base_url?,
             docs_url: docs_url?,
             signup_url: signup_url?,
@@ -265,6 +293,16 @@ impl Reader<'_> {
             redirect,
             hsts: (hsts > 0).then(|| Duration::from_secs(hsts)),
         })
+    }
+
+    fn facts(&mut self) -> Option<FactHeaders> {
+        let mut header =
+            |name| self.optional(name, "the name of a header", |text| HeaderName::from_str(text).ok());
+        let [tls_version, tls_cipher, http_version, rtt, colo] =
+            ["tls_version_header", "tls_cipher_header", "http_version_header", "rtt_header", "colo_header"]
+                .map(&mut header);
+        let (tls_version, tls_cipher, http_version) = (tls_version?, tls_cipher?, http_version?);
+        Some(FactHeaders { tls_version, tls_cipher, http_version, rtt: rtt?, colo: colo? })
     }
 
     fn switch(&mut self, name: &str) -> Option<bool> {

@@ -7,7 +7,7 @@ use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
-use ipse_edge::{CertificateError, Certificates, Clock, Door, Edge, Secrecy, Tls, Visit};
+use ipse_edge::{CertificateError, Certificates, Clock, Door, Edge, ListenAddr, Manner, Secrecy, Tls, Visit};
 use ipse_geo::Atlas;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
@@ -69,13 +69,8 @@ impl Server {
                 return Err(error);
             }
         };
-        let [clear, tls] = [false, true].map(|tls| {
-            doors
-                .iter()
-                .find(|door| door.tls.is_some() == tls)
-                .and_then(|door| door.listener.local_addr().ok())
-        });
-        let base_url = config.base_url_at(clear, tls);
+        let clear = first(&doors, |manner| matches!(manner, Manner::Clear));
+        let base_url = config.base_url_at(clear, first(&doors, is_tls));
         let addresses: Vec<SocketAddr> =
             doors.iter().filter_map(|door| door.listener.local_addr().ok()).collect();
         let reload = Arc::new(Notify::new());
@@ -159,7 +154,7 @@ impl Server {
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
         let refreshing_certificates = certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
-        let redirect_to = config.tls.redirect.then(|| tls_port(&doors)).flatten();
+        let https = first(&doors, is_tls).filter(|_| config.tls.redirect);
         let edge = Edge {
             doors,
             trust: config.trust,
@@ -171,7 +166,7 @@ impl Server {
                 async move { house.answer(&visit).await }
             },
             faults: Arc::new(move |fault| replies.fault(fault)),
-            secrecy: Secrecy { redirect_to, hsts: config.tls.hsts },
+            secrecy: Secrecy { redirect_to: https.map(|address| address.port()), hsts: config.tls.hsts },
         };
         // A server that no longer folds, or sees no changes of keys, must not look healthy.
         let mut failed = None;
@@ -204,25 +199,30 @@ impl Server {
 
 /// Opens all doors, and reads the certificates of those that speak TLS.
 async fn open_doors(config: &Config) -> Result<(Vec<Door>, Option<Arc<Certificates>>), Error> {
-    let clear = ipse_edge::bind(&config.listen).await?;
-    let mut doors: Vec<Door> = clear.into_iter().map(|listener| Door { listener, tls: None }).collect();
-    if config.tls.listen.is_empty() {
-        return Ok((doors, None));
+    let certificates = config.tls.read_certificates()?.map(Arc::new);
+    let tls = certificates.as_ref().map(|certificates| Tls::new(Arc::clone(certificates)));
+    let tls = tls.transpose().map_err(CertificateError::Made)?;
+    let mut doors = Vec::new();
+    let mut open = async |addresses: &[ListenAddr], manner: Manner| {
+        let listeners = ipse_edge::bind(addresses).await?;
+        doors.extend(listeners.into_iter().map(|listener| Door { listener, manner: manner.clone() }));
+        Ok::<_, Error>(())
+    };
+    open(&config.listen, Manner::Clear).await?;
+    if let Some(tls) = &tls {
+        open(&config.tls.listen, Manner::Tls(tls.clone())).await?;
     }
-    let certificates = Arc::new(if config.tls.certificates.is_empty() {
-        Certificates::self_signed(["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec())?
-    } else {
-        Certificates::read(&config.tls.certificates)?
-    });
-    let tls = Tls::new(Arc::clone(&certificates)).map_err(CertificateError::Made)?;
-    let listeners = ipse_edge::bind(&config.tls.listen).await?;
-    doors.extend(listeners.into_iter().map(|listener| Door { listener, tls: Some(tls.clone()) }));
-    Ok((doors, Some(certificates)))
+    open(&config.proxy_listen, Manner::Introduced(tls)).await?;
+    Ok((doors, certificates))
 }
 
-fn tls_port(doors: &[Door]) -> Option<u16> {
-    let door = doors.iter().find(|door| door.tls.is_some())?;
-    door.listener.local_addr().ok().map(|address| address.port())
+fn is_tls(manner: &Manner) -> bool {
+    matches!(manner, Manner::Tls(_))
+}
+
+/// Where the first door is at which callers speak in this manner.
+fn first(doors: &[Door], is: impl Fn(&Manner) -> bool) -> Option<SocketAddr> {
+    doors.iter().find(|door| is(&door.manner)).and_then(|door| door.listener.local_addr().ok())
 }
 
 /// Looks at the files of certificates again and again.
