@@ -16,6 +16,7 @@ mod lookup;
 mod openapi;
 mod pages;
 mod privacy;
+mod proxies;
 mod start_stop;
 mod storage;
 mod tls;

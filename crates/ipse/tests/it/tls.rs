@@ -51,7 +51,7 @@ impl Secure {
 }
 
 /// Makes a certificate for these names that signs itself: the files of it and of its key.
-fn certificate(folder: &Path, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
+pub(crate) fn certificate(folder: &Path, file: &str, names: &[&str]) -> (PathBuf, PathBuf) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let (certificate, key) = (folder.join(format!("{file}.pem")), folder.join(format!("{file}.key")));
@@ -62,7 +62,7 @@ fn certificate(folder: &Path, file: &str, names: &[&str]) -> (PathBuf, PathBuf) 
 
 /// What a command that succeeds prints.
 #[track_caller]
-fn output(command: &mut Command) -> String {
+pub(crate) fn output(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{command:?}: {out}{err}");
