@@ -15,7 +15,9 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let shown = String::from_utf8(output.stdout).unwrap();
-    let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    let line = |name: &str| {
+        shown.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap().to_owned()
+    };
     assert!(line("colo").contains("CCC") && line("colo").contains("flag --colo"), "{shown}");
     assert!(
         line("max_connections").contains('8')
