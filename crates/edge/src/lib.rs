@@ -13,6 +13,7 @@ mod proxy;
 mod reply;
 mod rtt;
 mod serve;
+mod strict;
 mod tls;
 mod wire;
 

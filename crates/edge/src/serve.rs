@@ -380,25 +380,28 @@ where
 {
     let (request, _body) = request.into_parts();
     let method = request.method.clone();
-    if let Some(fault) = fault(&request) {
-        let mut reply = finish((house.faults)(fault), &method);
-        // A request that may be read in two ways may end in two places.
-        if fault == HttpFault::BadRequest {
-            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    let fault = fault(&request);
+    // A request that may be read in two ways may end in two places; and what follows chunks is not looked at any more, see
+    // `strict.rs`.
+    let closes =
+        fault == Some(HttpFault::BadRequest) || request.headers.contains_key(header::TRANSFER_ENCODING);
+    let mut reply = match (fault, line.redirect_to) {
+        (Some(fault), _) => (house.faults)(fault),
+        (None, Some(port)) => to_https(&request, port),
+        (None, None) => {
+            let connection = line.facts(http_version(request.version), rtt.rtt_ms());
+            let client = house.trust.client(&connection, &request.headers);
+            let visit = Visit { client, now: house.clock.now(), request };
+            // The call itself may panic as well as the future that it makes.
+            let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
+            answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
         }
-        return Ok(reply);
-    }
-    if let Some(port) = line.redirect_to {
-        return Ok(finish(to_https(&request, port), &method));
-    }
-    let connection = line.facts(http_version(request.version), rtt.rtt_ms());
-    let client = house.trust.client(&connection, &request.headers);
-    let visit = Visit { client, now: house.clock.now(), request };
-    // The call itself may panic as well as the future that it makes.
-    let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
-    let mut reply = answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked));
+    };
     if let Some(hsts) = house.hsts.as_ref().filter(|_| line.tls.is_some()) {
         reply.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    }
+    if closes {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(finish(reply, &method))
 }

@@ -1,5 +1,6 @@
-//! One connection as hyper sees it, with three additions: it reads the round-trip time whenever bytes arrive, it
-//! lets go of a peer that reads nothing, and it speaks for hyper where hyper answers on its own.
+//! One connection as hyper sees it, with four additions: it reads the round-trip time whenever bytes arrive, it spoils
+//! requests that can be read in two ways, it lets go of a peer that reads nothing, and it speaks for hyper where hyper
+//! answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
 //! ours carries `x-content-type-options` (see `reply::finish`), so a head of HTTP/1 without it is hyper's own, and is
@@ -8,6 +9,7 @@
 use crate::fault::{FaultReplies, HttpFault};
 use crate::reply::{Reply, finish, whole};
 use crate::rtt::RttGauge;
+use crate::strict::Strict;
 use bytes::Bytes;
 use http::Method;
 use std::io::{self, IoSlice};
@@ -43,6 +45,7 @@ impl Stream for TlsStream<TcpStream> {
 pub(crate) struct Wire<S> {
     stream: S,
     rtt: RttGauge,
+    strict: Strict,
     faults: FaultReplies,
     /// Bytes that replace what hyper wrote and that the socket has not taken yet.
     pending: Bytes,
@@ -52,7 +55,7 @@ pub(crate) struct Wire<S> {
 
 impl<S: Stream> Wire<S> {
     pub(crate) fn new(stream: S, rtt: RttGauge, faults: FaultReplies) -> Self {
-        Self { stream, rtt, faults, pending: Bytes::new(), deaf: None }
+        Self { stream, rtt, strict: Strict::default(), faults, pending: Bytes::new(), deaf: None }
     }
 
     /// Writes to the socket, or fails when it has taken nothing for too long.
@@ -84,7 +87,9 @@ impl<S: Stream> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        self.strict.look(&mut buffer.filled_mut()[before..]);
         self.rtt.sample(self.stream.socket());
         Poll::Ready(Ok(()))
     }

@@ -35,6 +35,32 @@ fn what_is_no_request_gets_the_same_error_body() {
 }
 
 #[test]
+fn a_request_that_can_be_read_in_two_ways_is_refused_and_the_connection_closed() {
+    let (house, _) = House::with_key();
+    let post = "POST /api/v1/ip/demo HTTP/1.1\r\nhost: x\r\n";
+    for request in [
+        format!("{post}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n"),
+        format!("{post}content-length: 4\r\ncontent-length: 5\r\n\r\nabcd"),
+        format!("{post}content-length: 4\r\ncontent-length: 4\r\n\r\nabcd"),
+        format!("{post}content-length: 4, 4\r\n\r\nabcd"),
+        format!("{post}content-length: +4\r\n\r\nabcd"),
+        format!("{post}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
+        format!("{post}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        "GET /api/v1/ip/demo HTTP/1.1\nhost: x\n\n".to_owned(),
+        "GET /api/v1/ip/demo HTTP/1.1\r\nhost: x\na: b\r\n\r\n".to_owned(),
+        "GET /api/v1/ip/demo HTTP/1.1\r\nhost: x\r\na: b\r\n c\r\n\r\n".to_owned(),
+        "GET /api/v1/ip/demo HTTP/1.1\r\nhost: x\r\na : b\r\n\r\n".to_owned(),
+        "GET /api/v1/ip/demo HTTP/1.1\r\n host: x\r\n\r\n".to_owned(),
+    ] {
+        // What is hidden behind it must not be answered.
+        let hidden = "GET /api/v1/ip/demo HTTP/1.1\r\nhost: x\r\n\r\n";
+        check_raw(&house, format!("{request}{hidden}").as_bytes(), 400, "bad_request");
+    }
+}
+
+#[test]
 fn headers_too_large_get_the_same_error_body() {
     let (house, _) = House::with_key();
     let large = format!("GET /api/v1/ip HTTP/1.1\r\nhost: x\r\nx-large: {}\r\n\r\n", "x".repeat(100_000));
