@@ -31,6 +31,7 @@ pub struct Server {
     doors: Vec<Door>,
     certificates: Option<Arc<Certificates>>,
     addresses: Vec<SocketAddr>,
+    urls: Vec<String>,
     base_url: String,
     records: Records,
     ledger: Arc<Ledger>,
@@ -73,6 +74,7 @@ impl Server {
         let base_url = config.base_url_at(clear, first(&doors, is_tls));
         let addresses: Vec<SocketAddr> =
             doors.iter().filter_map(|door| door.listener.local_addr().ok()).collect();
+        let urls = doors.iter().zip(&addresses).map(|(door, address)| url(&door.manner, *address)).collect();
         let reload = Arc::new(Notify::new());
         Ok(Self {
             config,
@@ -80,6 +82,7 @@ impl Server {
             doors,
             certificates,
             addresses,
+            urls,
             base_url,
             records,
             ledger,
@@ -94,6 +97,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The same as people write it: what is spoken at each door, and where it is.
+    #[must_use]
+    pub fn urls(&self) -> &[String] {
+        &self.urls
     }
 
     /// The address under which callers reach it.
@@ -214,6 +223,14 @@ async fn open_doors(config: &Config) -> Result<(Vec<Door>, Option<Arc<Certificat
     }
     open(&config.proxy_listen, Manner::Introduced(tls)).await?;
     Ok((doors, certificates))
+}
+
+fn url(manner: &Manner, address: SocketAddr) -> String {
+    match manner {
+        Manner::Clear => format!("http://{address}"),
+        Manner::Tls(_) => format!("https://{address}"),
+        Manner::Introduced(_) => format!("{address} for the PROXY protocol"),
+    }
 }
 
 fn is_tls(manner: &Manner) -> bool {

@@ -89,7 +89,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
 /// Says where the server is and what to type next.
 fn greet(server: &Server, data_dir: &Path, format: LogFormat) {
     let version = env!("CARGO_PKG_VERSION");
-    let urls: Vec<String> = server.addresses().iter().map(|address| format!("http://{address}")).collect();
+    let urls = server.urls();
     if format == LogFormat::Json {
         tracing::info!(version, listen = urls.join(" "), base_url = server.base_url(), "listening");
         return;
