@@ -2,6 +2,7 @@
 //!
 //! Everything here answers `None` for what a vendor writes when it knows nothing, so that no reader has to.
 
+use crate::fill::countries;
 use ipse_model::Degrees;
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
@@ -10,9 +11,6 @@ const MAXIMUM_CHARACTERS: usize = 200;
 
 /// What vendors write where they know nothing.
 const PLACEHOLDERS: [&str; 6] = ["-", "--", "n/a", "?", "unknown", "null"];
-
-/// Codes that stand where a country's would, for a continent, a proxy or nothing at all.
-const NO_COUNTRY: [&[u8; 2]; 7] = [b"ZZ", b"XX", b"EU", b"AP", b"A1", b"A2", b"O1"];
 
 /// A text without control characters and superfluous whitespace, in NFC; `None` if it says nothing.
 #[must_use]
@@ -31,13 +29,17 @@ pub(crate) fn text(raw: &str) -> Option<Box<str>> {
     Some(text.into())
 }
 
-/// ISO 3166-1 alpha-2 in capitals.
+/// ISO 3166-1 alpha-2 in capitals. Other codes stand for a continent, a proxy, a country that is gone or nothing at all;
+/// two countries are known by another one in the Union.
 #[must_use]
 pub(crate) fn country(raw: &str) -> Option<[u8; 2]> {
     let code: [u8; 2] = raw.trim().as_bytes().try_into().ok()?;
-    let code = code.map(|letter| letter.to_ascii_uppercase());
-    let known = code.iter().all(u8::is_ascii_uppercase) && !NO_COUNTRY.contains(&&code);
-    known.then_some(code)
+    let code = match &code.map(|letter| letter.to_ascii_uppercase()) {
+        b"UK" => *b"GB",
+        b"EL" => *b"GR",
+        code => *code,
+    };
+    countries::country(code).map(|country| country.code)
 }
 
 /// The whole ISO 3166-2 code, from a whole one or from the part behind the hyphen.
@@ -167,6 +169,10 @@ mod tests {
     #[test]
     fn countries_are_two_letters() {
         assert_eq!(country("nl"), Some(*b"NL"));
+        assert_eq!((country("uk"), country("EL")), (Some(*b"GB"), Some(*b"GR")));
+        for none in ["ZZ", "EU", "A1", "AN", "é"] {
+            assert_eq!(country(none), None, "{none}");
+        }
         assert_eq!(country(" US "), Some(*b"US"));
         for raw in ["", "U", "USA", "U1", "ZZ", "xx", "EU", "AP", "A1", "A2", "O1", "-", "ÄÖ", "é"] {
             assert_eq!(country(raw), None, "{raw:?}");

@@ -313,7 +313,7 @@ fn headers_of_nobody_in_particular_are_understood() {
 fn a_tree_of_ipv6_has_ipv4_in_it() {
     let record = |code: &str| json!({"country_code": code});
     let networks =
-        [("::/96", record("AA")), ("::8.8.8.0/120", record("US")), ("2001:db8::/32", record("NL"))];
+        [("::/96", record("DE")), ("::8.8.8.0/120", record("US")), ("2001:db8::/32", record("NL"))];
     let source = read("a.mmdb", Kind::Country, &mmdb("x", IpVersion::V6, &networks)).unwrap();
     assert_eq!(
         ranges(&source),
