@@ -8,8 +8,8 @@ use memchr::memchr;
 
 /// What no head may hold.
 const SPOILT: u8 = 0;
-/// Longer lines have their name within this.
-const NAME: usize = 24;
+/// As much of a line as is kept: every name that matters, and every length that a body can have.
+const KEPT: usize = 64;
 /// How HTTP/2 begins, which is no business of ours.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n";
 
@@ -65,7 +65,7 @@ impl Strict {
 
     /// A line, or a part of one.
     fn line(&mut self, part: &mut [u8]) {
-        let room = NAME.saturating_sub(self.begun.len()).min(part.len());
+        let room = KEPT.saturating_sub(self.begun.len()).min(part.len());
         self.begun.extend_from_slice(&part[..room]);
         self.length += part.len();
         let Some((last, before)) = part.split_last_mut() else { return };
@@ -103,12 +103,13 @@ impl Strict {
         if name.eq_ignore_ascii_case(b"content-length") {
             self.lengths += 1;
             let digits = self.begun[name.len()..].iter().filter(|byte| !b": \t\r\n".contains(byte));
-            // Hyper refuses what is no number; what does not fit here is more than any connection brings.
+            // Hyper refuses what is no number.
             self.body = digits.fold(0u64, |body, digit| {
                 body.saturating_mul(10).saturating_add(u64::from(digit.wrapping_sub(b'0')))
             });
-            if self.length > NAME {
-                self.body = u64::MAX;
+            // What is padded so far that its end is not seen would let everything behind it pass unseen.
+            if self.length > KEPT {
+                return false;
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.chunks += 1;
@@ -164,6 +165,8 @@ mod tests {
         check(&head("Transfer-Encoding: chunked\r\nCONTENT-LENGTH: 4\r\n"), false);
         check(&head("content-length: 4\r\ncontent-length: 4\r\n"), false);
         check(&head("transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n"), false);
+        check(&head(&format!("content-length:{}4\r\n", " ".repeat(80))), false);
+        check(&format!("{}abcdGET / HTTP/1.1\n\n", head("content-length:            4\r\n")), false);
         // Behind a body, and behind a request that was in order.
         check(&format!("{}abcdGET / HTTP/1.1\n\n", head("content-length: 4\r\n")), false);
         check(&format!("{NEXT}GET / HTTP/1.1\n\n"), false);
