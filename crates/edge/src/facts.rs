@@ -35,7 +35,7 @@ impl FactHeaders {
         let version = only(headers, self.tls_version.as_ref()).and_then(tls_version);
         Facts {
             http: only(headers, self.http_version.as_ref()).and_then(http_version),
-            // A suite without a version says that there was TLS, and one version of it has suites of its own.
+            // A suite without a version is half a fact, and left out.
             tls: version.map(|version| TlsFacts { version, cipher }),
             rtt_ms: only(headers, self.rtt.as_ref()).and_then(rtt_ms),
             colo: only(headers, self.colo.as_ref()).and_then(colo),
