@@ -39,7 +39,11 @@ impl Response {
 impl Connection {
     /// Connects.
     pub fn open(address: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect(address).context("cannot connect")?;
+        Self::over(TcpStream::connect(address).context("cannot connect")?)
+    }
+
+    /// Speaks over a stream that somebody else has connected.
+    pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(20)))?;
         Ok(Self { reader: BufReader::new(stream) })

@@ -15,6 +15,8 @@ pub struct Server {
     pub process: Child,
     /// The first address it listens on.
     pub address: SocketAddr,
+    /// Every door in the order of its greeting, such as `https://127.0.0.1:41234`.
+    pub urls: Vec<String>,
     output: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
 }
@@ -27,8 +29,12 @@ impl Server {
         let mut output = BufReader::new(process.stdout.take().context("no output")?);
         let mut first = String::new();
         output.read_line(&mut first)?;
-        let address = first.trim().rsplit_once("http://").and_then(|(_, address)| address.parse().ok());
-        let Some(address) = address else {
+        let urls: Vec<String> = first
+            .trim()
+            .split_once("listening on ")
+            .map(|(_, urls)| urls.split(" and ").map(str::to_owned).collect())
+            .unwrap_or_default();
+        let Some(address) = urls.iter().find_map(|url| address_of(url, "http://")) else {
             let status = process.wait()?;
             bail!("the server did not start ({status}): {first:?}")
         };
@@ -40,7 +46,13 @@ impl Server {
             let _ = output.read_to_string(&mut rest);
             theirs.lock().unwrap_or_else(PoisonError::into_inner).push_str(&rest);
         });
-        Ok(Self { process, address, output: collected, reader: Some(reader) })
+        Ok(Self { process, address, urls, output: collected, reader: Some(reader) })
+    }
+
+    /// The first door at which HTTPS is spoken.
+    pub fn https(&self) -> Result<SocketAddr> {
+        let https = self.urls.iter().find_map(|url| address_of(url, "https://"));
+        https.with_context(|| format!("no door of HTTPS among {:?}", self.urls))
     }
 
     /// Ends the process as `kill -9` does.
@@ -69,6 +81,10 @@ impl Drop for Server {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn address_of(url: &str, scheme: &str) -> Option<SocketAddr> {
+    url.strip_prefix(scheme)?.split(' ').next()?.parse().ok()
 }
 
 /// A command that runs the program without the settings of whoever runs the tests.

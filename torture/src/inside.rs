@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use ipse::Config;
-use ipse_edge::Clock;
+use ipse_edge::{Clock, Handed};
 use ipse_geo::Atlas;
 use ipse_model::{KeyId, Scope};
 use ipse_store::{Created, DataFolder, Email, NewKey, Records};
@@ -28,7 +28,12 @@ impl Inside {
         let config = Config::from_settings(&[("listen", "127.0.0.1:0"), ("data_dir", data_dir)])?;
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let geo = ipse::Geo::of(Atlas::empty(), &config);
-        let server = runtime.block_on(ipse::Server::start(config, clock, std::future::ready(Ok(geo))))?;
+        let server = runtime.block_on(ipse::Server::start(
+            config,
+            clock,
+            Handed::default(),
+            std::future::ready(Ok(geo)),
+        ))?;
         let address = *server.addresses().first().context("the server listens nowhere")?;
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();

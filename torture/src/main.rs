@@ -21,6 +21,7 @@ mod power;
 mod random;
 mod reload;
 mod reload_log;
+mod restart;
 mod server;
 mod snapshots;
 mod stage;
@@ -44,6 +45,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
+    Campaign { name: "restart", full_count: 100, short_count: 3, work: restart::work },
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
 ];
 

@@ -5,15 +5,19 @@
 
 mod client;
 mod clock;
+mod crowd;
 mod facts;
 mod fault;
 mod forwarded;
+mod idle;
 mod listen;
 mod proxy;
+mod quic;
 mod reply;
 mod rtt;
 mod serve;
 mod strict;
+mod tcp;
 mod tls;
 mod wire;
 
@@ -21,7 +25,9 @@ pub use client::{AddressHeader, Trust};
 pub use clock::{Clock, ClockHand};
 pub use facts::FactHeaders;
 pub use fault::{FaultReplies, HttpFault};
-pub use listen::{BindError, ListenAddr, NotAListenAddr, bind};
+pub use listen::{BindError, Handed, ListenAddr, NotAListenAddr, Opened, Opening, bind};
+pub use quic::QuicDoor;
 pub use reply::{Reply, whole};
-pub use serve::{Door, Edge, Manner, Secrecy, Visit};
+pub use serve::{ConnectionLimits, Edge, Secrecy, Visit};
+pub use tcp::{Door, Listener, Manner};
 pub use tls::{CertificateError, CertificateFiles, Certificates, Tls};

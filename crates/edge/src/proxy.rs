@@ -6,8 +6,7 @@ use ipse_model::{Address, HttpVersion};
 use proxy_protocol_rs::{Command, ProxyInfo, SslClientFlags, parse};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// How long a proxy may take to introduce its caller: it says so before anything else.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -29,7 +28,7 @@ pub(crate) struct Introduced {
 
 /// Reads the introduction and not a byte more. `None` if the proxy speaks for itself, as it does for looking whether we
 /// live.
-pub(crate) async fn introduction(stream: &mut TcpStream) -> io::Result<Option<Introduced>> {
+pub(crate) async fn introduction(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Introduced>> {
     let header = tokio::time::timeout(TIMEOUT, read(stream)).await??;
     let wrong = || io::Error::from(ErrorKind::InvalidData);
     let (info, length) = parse(&header).map_err(|_| wrong())?;
@@ -37,7 +36,7 @@ pub(crate) async fn introduction(stream: &mut TcpStream) -> io::Result<Option<In
 }
 
 /// The bytes of a header: a line of text, or a head that says how much follows.
-async fn read(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     let wrong = || Err(ErrorKind::InvalidData.into());
     let mut header = vec![stream.read_u8().await?];
     if header == b"P" {
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
     use ipse_model::TlsVersion;
     use tokio::io::AsyncWriteExt;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     /// What is made of these bytes, and what is left behind them.
     async fn introduce(bytes: &[u8]) -> (io::Result<Option<Introduced>>, Vec<u8>) {

@@ -1,45 +1,43 @@
-//! Accepting connections, speaking HTTP on them, and letting them go in peace.
+//! The open doors and the one way through them: whatever a caller speaks, a request comes out with its [`Client`], and a
+//! reply goes back. At the end callers are let go in peace.
 
 use crate::client::{Connection, Trust};
 use crate::clock::Clock;
+use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
-use crate::proxy::{Introduced, introduction};
+use crate::proxy::Introduced;
+use crate::quic::{self, QuicDoor};
 use crate::reply::{Reply, finish};
-use crate::rtt::RttGauge;
-use crate::tls::{Tls, TlsFacts, begins_handshake};
-use crate::wire::{Stream, Wire};
+use crate::tcp::{self, Door, http_builder};
+use crate::tls::TlsFacts;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Version, header};
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
 use ipse_model::{Address, Client, HttpVersion, Now};
-use std::convert::Infallible;
-use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use std::time::{Duration, SystemTime};
+use tokio::sync::watch;
 
 /// The largest head of a request that is served, in bytes of names and values.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// The longest path and query that is served.
 const MAX_TARGET_BYTES: usize = 8 * 1024;
-/// HTTP/1 reads a whole head into its buffer, the request line included.
-const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
-const MAX_HEADERS: usize = 100;
-/// Beyond [`MAX_HEADER_BYTES`] a request is refused by us, with a body; beyond this the stream is refused bare.
-const HTTP2_HEADER_LIST_BYTES: u32 = 1024 * 1024;
-const HTTP2_STREAMS: u32 = 64;
+pub(crate) const MAX_HEADERS: usize = 100;
+/// How many requests may be under way at once on one connection.
+pub(crate) const HTTP_STREAMS: u32 = 100;
 /// How long a connection may take to bring the head of its next request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a connection may go without a new request.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-const PING_INTERVAL: Duration = Duration::from_secs(20);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long callers of HTTP/1 who have asked before may begin another request after the doors were closed: it may have
+/// been on its way.
+const LAST_CALL: Duration = Duration::from_secs(1);
+/// How long the last words on connections of QUIC may take to leave.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// One request, with all that is certain about who makes it and when.
 pub struct Visit {
@@ -51,35 +49,18 @@ pub struct Visit {
     pub request: Parts,
 }
 
-/// An open door.
-pub struct Door {
-    /// Where callers come in.
-    pub listener: TcpListener,
-    /// How callers speak there.
-    pub manner: Manner,
-}
-
-/// How callers speak at a door.
-#[derive(Clone)]
-pub enum Manner {
-    /// Clear HTTP.
-    Clear,
-    /// TLS.
-    Tls(Tls),
-    /// A trusted proxy introduces each of them with the PROXY protocol; then they speak TLS, if we can, or clear HTTP.
-    Introduced(Option<Tls>),
-}
-
 /// The open doors, and what stands behind them.
 pub struct Edge<S> {
     /// The doors.
     pub doors: Vec<Door>,
+    /// The doors of HTTP/3.
+    pub quic_doors: Vec<QuicDoor>,
     /// Whom to believe.
     pub trust: Trust,
     /// Where moments come from.
     pub clock: Clock,
-    /// How many connections may be open at once; more wait in the kernel's queue.
-    pub max_connections: usize,
+    /// How many may be connected.
+    pub limits: ConnectionLimits,
     /// How long open connections may take to finish once we stop.
     pub drain: Duration,
     /// Who answers: a function from a visit to its reply.
@@ -88,6 +69,16 @@ pub struct Edge<S> {
     pub faults: FaultReplies,
     /// What is answered to callers who speak clearly and should not.
     pub secrecy: Secrecy,
+}
+
+/// How many connections may be open at once.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// In all; more wait in the kernel's queue.
+    pub all: usize,
+    /// From one address, or one network of IPv6 as customers get it; more are closed. Trusted proxies are not counted, but
+    /// whom they introduce is.
+    pub each: usize,
 }
 
 /// Whether callers are led from clear HTTP to HTTPS.
@@ -107,197 +98,144 @@ where
     /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish, unless `hurry` is
     /// ready first.
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
-        let Self { doors, trust, clock, max_connections, drain, service, faults, secrecy } = self;
-        let hsts = secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok());
-        let redirect_to = secrecy.redirect_to;
-        let http = http_builder();
-        let house = Arc::new(House { trust, clock, service, faults, drain, http, redirect_to, hsts });
-        let capacity = u32::try_from(max_connections.min(Semaphore::MAX_PERMITS)).unwrap_or(u32::MAX);
-        let connections = Arc::new(Semaphore::new(capacity as usize));
+        let Self { doors, quic_doors, trust, clock, limits, drain, service, faults, secrecy } = self;
+        let crowd = Arc::new(Crowd::new(limits.all, limits.each));
+        let house = Arc::new(House {
+            trust,
+            clock,
+            service,
+            faults,
+            drain,
+            http: http_builder(),
+            redirect_to: secrecy.redirect_to,
+            hsts: secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok()),
+            quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
+            closing: AtomicBool::new(false),
+        });
         let (stage, stages) = watch::channel(Stage::Serving);
+        let at = |house: &Arc<House<S>>| (Arc::clone(house), Arc::clone(&crowd), stages.clone());
         let doors: Vec<_> = doors
             .into_iter()
             .map(|door| {
-                tokio::spawn(accept(door, Arc::clone(&house), Arc::clone(&connections), stages.clone()))
+                let (house, crowd, stages) = at(&house);
+                tokio::spawn(tcp::accept(door, house, crowd, stages))
+            })
+            .collect();
+        let quic_doors: Vec<_> = quic_doors
+            .into_iter()
+            .map(|door| {
+                let (house, crowd, stages) = at(&house);
+                tokio::spawn(quic::accept(door, house, crowd, stages))
             })
             .collect();
         stop.await;
-        let _ = stage.send(Stage::Draining);
-        for door in doors {
-            let _ = door.await;
-        }
-        // Every open connection holds a permit.
-        let all_closed = tokio::select! {
+        house.closing.store(true, Ordering::Relaxed);
+        let _ = stage.send(Stage::LastCall);
+        let mut all_gone = std::pin::pin!(async {
+            for door in doors {
+                let _ = door.await;
+            }
+            crowd.all_gone().await;
+        });
+        let last_call = LAST_CALL.min(drain);
+        let draining = async {
+            tokio::time::sleep(last_call).await;
+            let _ = stage.send(Stage::Draining);
+            tokio::time::sleep(drain - last_call).await;
+        };
+        let in_time = tokio::select! {
             biased;
-            _ = connections.acquire_many(capacity) => true,
-            () = tokio::time::sleep(drain) => false,
+            () = all_gone.as_mut() => true,
+            () = draining => false,
             () = hurry => false,
         };
-        if !all_closed {
-            let left = capacity as usize - connections.available_permits();
-            tracing::warn!(connections.left = left, "closing connections that are still open");
+        if !in_time {
+            tracing::warn!(connections.left = crowd.open(), "closing connections that are still open");
             let _ = stage.send(Stage::Ended);
-            let _ = connections.acquire_many(capacity).await;
+            all_gone.await;
+        }
+        let _ = stage.send(Stage::Gone);
+        for door in quic_doors {
+            let _ = tokio::time::timeout(LAST_WORDS, door).await;
         }
     }
 }
 
 /// How far a stop has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+pub(crate) enum Stage {
     /// No stop was asked for.
     Serving,
+    /// The doors are closed. Who is connected may still ask, once.
+    LastCall,
     /// Requests in progress are finished, new ones are not taken.
     Draining,
     /// Time is up.
     Ended,
+    /// Nobody is connected any more.
+    Gone,
 }
 
 /// Returns when the stop has come this far.
-async fn reached(stages: &mut watch::Receiver<Stage>, stage: Stage) {
+pub(crate) async fn reached(stages: &mut watch::Receiver<Stage>, stage: Stage) {
     // Without a sender nothing runs any more.
     let _ = stages.wait_for(|reached| *reached >= stage).await;
 }
 
 /// What every connection shares.
-struct House<S> {
-    trust: Trust,
+pub(crate) struct House<S> {
+    pub(crate) trust: Trust,
     clock: Clock,
     service: S,
-    faults: FaultReplies,
+    pub(crate) faults: FaultReplies,
     /// How long a connection may take to finish what it is at.
-    drain: Duration,
-    http: auto::Builder<TokioExecutor>,
-    redirect_to: Option<u16>,
+    pub(crate) drain: Duration,
+    pub(crate) http: auto::Builder<TokioExecutor>,
+    pub(crate) redirect_to: Option<u16>,
     hsts: Option<HeaderValue>,
+    quic_ports: Vec<u16>,
+    closing: AtomicBool,
 }
 
-fn http_builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        // Without a timer hyper's deadline does nothing.
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(HTTP1_BUFFER_BYTES);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
-        .max_concurrent_streams(HTTP2_STREAMS)
-        .keep_alive_interval(PING_INTERVAL);
-    builder
-}
+impl<S> House<S> {
+    /// A seat for one more connection of a caller, or none for a trusted proxy, which brings many; an error if the caller
+    /// has as many as they may.
+    pub(crate) fn seat(&self, crowd: &Arc<Crowd>, caller: Address) -> Result<Option<Seat>, TooMany> {
+        if self.trust.is_trusted(caller) { Ok(None) } else { crowd.seat(caller).map(Some).ok_or(TooMany) }
+    }
 
-async fn accept<S, F>(
-    door: Door,
-    house: Arc<House<S>>,
-    connections: Arc<Semaphore>,
-    mut stages: watch::Receiver<Stage>,
-) where
-    S: Fn(Visit) -> F + Send + Sync + 'static,
-    F: Future<Output = Reply> + Send + 'static,
-{
-    const FIRST_PAUSE: Duration = Duration::from_millis(10);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-    let Door { listener, manner } = door;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = reached(&mut stages, Stage::Draining) => return,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            // A connection that broke before we took it is nobody's fault; a lack of descriptors passes.
-            Err(error) if is_of_the_connection(&error) => continue,
-            Err(error) => {
-                tracing::warn!(error = %error, "cannot accept connections, trying again");
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                continue;
-            }
-        };
-        // Beyond the limit one connection per door waits here, and the others in the kernel's queue.
-        let permit = tokio::select! {
-            biased;
-            () = reached(&mut stages, Stage::Draining) => return,
-            // The semaphore is never closed.
-            permit = Arc::clone(&connections).acquire_owned() => permit.ok(),
-        };
-        pause = FIRST_PAUSE;
-        let (house, manner, stages) = (Arc::clone(&house), manner.clone(), stages.clone());
-        tokio::spawn(async move {
-            greet(stream, manner, house, stages).await;
-            drop(permit);
-        });
+    /// Whether callers of HTTP/1 are told that their connection ends with the answer.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Where callers of HTTPS at this port find HTTP/3, if they do.
+    pub(crate) fn alt_svc(&self, port: u16) -> Option<HeaderValue> {
+        let text = format!("h3=\":{port}\"; ma=86400");
+        if self.quic_ports.contains(&port) { HeaderValue::try_from(text).ok() } else { None }
     }
 }
 
-fn is_of_the_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// Finds out how a caller speaks, and serves them in that way.
-async fn greet<S, F>(
-    mut stream: TcpStream,
-    manner: Manner,
-    house: Arc<House<S>>,
-    mut stages: watch::Receiver<Stage>,
-) where
-    S: Fn(Visit) -> F + Send + Sync + 'static,
-    F: Future<Output = Reply> + Send + 'static,
-{
-    let (Ok(peer), Ok(local)) = (stream.peer_addr(), stream.local_addr()) else { return };
-    let peer = Address::new(peer.ip());
-    let _ = stream.set_nodelay(true);
-    // Hyper's deadline begins with the first byte.
-    let first_byte = tokio::select! {
-        biased;
-        readable = tokio::time::timeout(HEADER_TIMEOUT, stream.readable()) => matches!(readable, Ok(Ok(()))),
-        () = reached(&mut stages, Stage::Draining) => false,
-    };
-    if !first_byte {
-        return;
-    }
-    let clear = Line { peer, introduced: None, tls: None, redirect_to: None };
-    let (tls, line) = match manner {
-        Manner::Clear => (None, Line { redirect_to: house.redirect_to, ..clear }),
-        // Who types http:// before the port of HTTPS is led to where they wanted to go.
-        Manner::Tls(tls) => (Some(tls), Line { redirect_to: Some(local.port()), ..clear }),
-        Manner::Introduced(tls) => {
-            // From anybody else it would be a way to be whoever they like.
-            if !house.trust.is_trusted(peer) {
-                return;
-            }
-            let Ok(introduced) = introduction(&mut stream).await else { return };
-            (tls, Line { introduced: Some(introduced), ..clear })
-        }
-    };
-    let Some(tls) = tls else { return connection(stream, line, house, stages).await };
-    match begins_handshake(&stream).await {
-        Ok(true) => {}
-        Ok(false) => return connection(stream, line, house, stages).await,
-        Err(_) => return,
-    }
-    // Why a handshake failed is the peer's business, like the end of a connection.
-    let Ok(stream) = tls.accept(stream).await else { return };
-    let line = Line { tls: TlsFacts::of(stream.get_ref().1), redirect_to: None, ..line };
-    connection(stream, line, house, stages).await;
-}
+/// Somebody has as many connections as one may have.
+pub(crate) struct TooMany;
 
 /// One connection's own facts.
-struct Line {
-    peer: Address,
+pub(crate) struct Line {
+    pub(crate) peer: Address,
     /// Whom the peer introduced: somebody, or itself.
-    introduced: Option<Option<Introduced>>,
+    pub(crate) introduced: Option<Option<Introduced>>,
     /// Of our own handshake.
-    tls: Option<TlsFacts>,
+    pub(crate) tls: Option<TlsFacts>,
     /// The port of HTTPS to which requests are sent instead of an answer.
-    redirect_to: Option<u16>,
+    pub(crate) redirect_to: Option<u16>,
+    /// Where else the same is served.
+    pub(crate) alt_svc: Option<HeaderValue>,
+}
+
+impl From<Address> for Line {
+    fn from(peer: Address) -> Self {
+        Self { peer, introduced: None, tls: None, redirect_to: None, alt_svc: None }
+    }
 }
 
 impl Line {
@@ -317,93 +255,54 @@ impl Line {
     }
 }
 
-async fn connection<S, F>(
-    stream: impl Stream + Send + 'static,
-    line: Line,
-    house: Arc<House<S>>,
-    mut stages: watch::Receiver<Stage>,
-) where
-    S: Fn(Visit) -> F + Send + Sync + 'static,
-    F: Future<Output = Reply> + Send + 'static,
-{
-    // Hyper has no deadline for a connection that stalls within the preface of HTTP/2, or that has asked once and then
-    // only keeps itself alive.
-    let asked = Arc::new(AtomicBool::new(false));
-    let idle = {
-        let asked = Arc::clone(&asked);
-        async move {
-            loop {
-                tokio::time::sleep(IDLE_TIMEOUT).await;
-                if !asked.swap(false, Ordering::Relaxed) {
-                    return;
-                }
-            }
-        }
-    };
-    let rtt = RttGauge::new();
-    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
-    let line = Arc::new(line);
-    let requests = {
-        let house = Arc::clone(&house);
-        service_fn(move |request: Request<Incoming>| {
-            asked.store(true, Ordering::Relaxed);
-            answer(Arc::clone(&house), Arc::clone(&line), rtt.clone(), request)
-        })
-    };
-    let connection = house.http.serve_connection(TokioIo::new(wire), requests);
-    let mut connection = std::pin::pin!(connection);
-    // How a connection ends is the peer's business: nothing about it is worth a line in a log.
-    tokio::select! {
-        biased;
-        _ = connection.as_mut() => return,
-        () = idle => {}
-        () = reached(&mut stages, Stage::Draining) => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    tokio::select! {
-        biased;
-        _ = connection => {}
-        () = tokio::time::sleep(house.drain) => {}
-        () = reached(&mut stages, Stage::Ended) => {}
-    }
-}
-
-async fn answer<S, F>(
-    house: Arc<House<S>>,
-    line: Arc<Line>,
-    rtt: RttGauge,
-    request: Request<Incoming>,
-) -> Result<Reply, Infallible>
+/// Answers one request that came over a connection with these facts.
+pub(crate) async fn answer<S, F>(house: &House<S>, line: &Line, rtt_ms: Option<u32>, request: Parts) -> Reply
 where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let (request, _body) = request.into_parts();
-    let method = request.method.clone();
+    let (method, version) = (request.method.clone(), request.version);
     let fault = fault(&request);
     // A request that may be read in two ways may end in two places; and what follows chunks is not looked at any more, see
     // `strict.rs`.
-    let closes =
-        fault == Some(HttpFault::BadRequest) || request.headers.contains_key(header::TRANSFER_ENCODING);
+    let closes = fault == Some(HttpFault::BadRequest)
+        || request.headers.contains_key(header::TRANSFER_ENCODING)
+        || house.is_closing();
+    let now = house.clock.now();
     let mut reply = match (fault, line.redirect_to) {
         (Some(fault), _) => (house.faults)(fault),
         (None, Some(port)) => to_https(&request, port),
         (None, None) => {
-            let connection = line.facts(http_version(request.version), rtt.rtt_ms());
+            let connection = line.facts(http_version(version), rtt_ms);
             let client = house.trust.client(&connection, &request.headers);
-            let visit = Visit { client, now: house.clock.now(), request };
+            let visit = Visit { client, now, request };
             // The call itself may panic as well as the future that it makes.
             let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
         }
     };
-    if let Some(hsts) = house.hsts.as_ref().filter(|_| line.tls.is_some()) {
-        reply.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());
+    if line.tls.is_some() {
+        let told = [(header::STRICT_TRANSPORT_SECURITY, &house.hsts), (header::ALT_SVC, &line.alt_svc)];
+        for (name, value) in told {
+            if let Some(value) = value {
+                reply.headers_mut().insert(name, value.clone());
+            }
+        }
     }
-    if closes {
+    if closes && version < Version::HTTP_2 {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(finish(reply, &method))
+    // Hyper writes the date itself; for HTTP/3 nobody else does.
+    if version == Version::HTTP_3 {
+        reply.headers_mut().extend(date(now));
+    }
+    finish(reply, &method)
+}
+
+fn date(now: Now) -> Option<(HeaderName, HeaderValue)> {
+    let since_epoch = Duration::from_millis(u64::try_from(now.unix_ms).ok()?);
+    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH.checked_add(since_epoch)?);
+    Some((header::DATE, HeaderValue::try_from(text).ok()?))
 }
 
 /// The same request by HTTPS, on this port of the same host.
@@ -436,12 +335,17 @@ fn fault(request: &Parts) -> Option<HttpFault> {
         Some(HttpFault::HeaderTooLarge)
     } else if uri.path_and_query().is_some_and(|target| target.as_str().len() > MAX_TARGET_BYTES) {
         Some(HttpFault::TargetTooLong)
-    } else if *version == Version::HTTP_11 && !has_one_host(headers) {
+    } else if (*version == Version::HTTP_11 && !has_one_host(headers))
+        || (*version >= Version::HTTP_2 && OF_HTTP_1.iter().any(|name| headers.contains_key(name)))
+    {
         Some(HttpFault::BadRequest)
     } else {
         None
     }
 }
+
+/// What is said about a connection of HTTP/1 has no meaning since HTTP/2, and must not be passed on as if it had.
+const OF_HTTP_1: [HeaderName; 3] = [header::CONNECTION, header::TRANSFER_ENCODING, header::UPGRADE];
 
 /// HTTP/1.1 asks for exactly one `Host`, so that two who read a request cannot read two different ones.
 fn has_one_host(headers: &HeaderMap) -> bool {
@@ -462,6 +366,7 @@ fn http_version(version: Version) -> Option<HttpVersion> {
         Version::HTTP_10 => Some(HttpVersion::Http10),
         Version::HTTP_11 => Some(HttpVersion::Http11),
         Version::HTTP_2 => Some(HttpVersion::Http2),
+        Version::HTTP_3 => Some(HttpVersion::Http3),
         _ => None,
     }
 }
@@ -471,17 +376,19 @@ mod tests {
     use super::*;
     use crate::client::AddressHeader;
     use crate::facts::FactHeaders;
+    use crate::tcp::{Listener, Manner};
     use http::Response;
     use http_body_util::Full;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
 
     /// Runs an edge and says what one connection gets until it is closed.
     async fn ask(
         edge: Edge<impl Fn(Visit) -> std::future::Ready<Reply> + Send + Sync + 'static>,
         request: &str,
     ) -> String {
-        let address: SocketAddr = edge.doors[0].listener.local_addr().unwrap();
+        let address = address(&edge);
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -494,9 +401,17 @@ mod tests {
         answer
     }
 
+    fn address<S>(edge: &Edge<S>) -> SocketAddr {
+        match &edge.doors[0].listener {
+            Listener::Tcp(listener) => listener.local_addr().unwrap(),
+            Listener::Unix(_) => panic!("no port"),
+        }
+    }
+
     fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
         Edge {
-            doors: vec![Door { listener, manner: Manner::Clear }],
+            doors: vec![Door { listener: Listener::Tcp(listener), manner: Manner::Clear }],
+            quic_doors: Vec::new(),
             trust: Trust {
                 proxies: Vec::new(),
                 header: AddressHeader::Auto,
@@ -505,7 +420,7 @@ mod tests {
                 facts: FactHeaders::default(),
             },
             clock: Clock::system(),
-            max_connections: 10,
+            limits: ConnectionLimits { all: 10, each: 10 },
             drain: Duration::ZERO,
             service,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
@@ -559,7 +474,7 @@ mod tests {
         let request = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x03\x01\x05\0\0\0\x01\u{82}";
         let mut bytes: Vec<u8> = request.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect();
         bytes.extend([0x84, 0x86]);
-        let address = edge.doors[0].listener.local_addr().unwrap();
+        let address = address(&edge);
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&bytes).await.unwrap();
@@ -576,8 +491,8 @@ mod tests {
             TcpListener::bind("127.0.0.1:0").await.unwrap(),
         );
         let mut edge = edge(used, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
-        edge.doors.push(Door { listener: idle, manner: Manner::Clear });
-        edge.max_connections = 1;
+        edge.doors.push(Door { listener: Listener::Tcp(idle), manner: Manner::Clear });
+        edge.limits.all = 1;
         let answer = ask(edge, "GET / HTTP/1.0\r\n\r\n").await;
         assert!(answer.ends_with("fine"), "{answer}");
     }
@@ -587,7 +502,7 @@ mod tests {
         const BODY: usize = 1024 * 1024;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from(vec![b'x'; BODY]))));
-        let address = edge.doors[0].listener.local_addr().unwrap();
+        let address = address(&edge);
         let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = "GET / HTTP/1.1\r\nhost: x\r\n\r\n".repeat(50);

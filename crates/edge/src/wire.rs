@@ -17,28 +17,34 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
 /// How long a peer may leave what we write unread.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What bytes of HTTP come from and go to: a socket, or a channel through it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// The socket itself.
-    fn socket(&self) -> &TcpStream;
+    /// The socket itself, if it is one of TCP.
+    fn tcp(&self) -> Option<&TcpStream>;
 }
 
 impl Stream for TcpStream {
-    fn socket(&self) -> &TcpStream {
-        self
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(self)
     }
 }
 
 impl Stream for TlsStream<TcpStream> {
-    fn socket(&self) -> &TcpStream {
-        self.get_ref().0
+    fn tcp(&self) -> Option<&TcpStream> {
+        Some(self.get_ref().0)
+    }
+}
+
+impl Stream for UnixStream {
+    fn tcp(&self) -> Option<&TcpStream> {
+        None
     }
 }
 
@@ -90,7 +96,9 @@ impl<S: Stream> AsyncRead for Wire<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         self.strict.look(&mut buffer.filled_mut()[before..]);
-        self.rtt.sample(self.stream.socket());
+        if let Some(socket) = self.stream.tcp() {
+            self.rtt.sample(socket);
+        }
         Poll::Ready(Ok(()))
     }
 }

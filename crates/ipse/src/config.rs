@@ -7,7 +7,8 @@ use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
 use http::HeaderName;
 use ipnet::IpNet;
 use ipse_edge::{
-    AddressHeader, CertificateError, CertificateFiles, Certificates, FactHeaders, ListenAddr, Trust,
+    AddressHeader, CertificateError, CertificateFiles, Certificates, ConnectionLimits, FactHeaders,
+    ListenAddr, Trust,
 };
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
@@ -45,7 +46,9 @@ pub struct Config {
     /// What geo data is updated from, and how often.
     pub geo_updates: GeoUpdates,
     /// How many connections may be open at once.
-    pub max_connections: usize,
+    pub limits: ConnectionLimits,
+    /// Whether another process may have the same ports at the same time.
+    pub reuse_port: bool,
     /// How long requests in progress may take at the end.
     pub drain: Duration,
     /// What is logged.
@@ -61,6 +64,8 @@ pub struct TlsConfig {
     pub listen: Vec<ListenAddr>,
     /// The certificates; without any, one is made that nobody has signed.
     pub certificates: Vec<CertificateFiles>,
+    /// Whether HTTP/3 is spoken at the same ports.
+    pub http3: bool,
     /// Whether callers of clear HTTP are sent there.
     pub redirect: bool,
     /// How long browsers are told to come by HTTPS alone.
@@ -114,8 +119,8 @@ impl Config {
         let config = reader.config();
         match (config, reader.problems) {
             (Some(config), problems) if problems.is_empty() => {
-                let [clear, tls] =
-                    [&config.listen, &config.tls.listen].map(|doors| doors.first().map(ListenAddr::first));
+                let [clear, tls] = [&config.listen, &config.tls.listen]
+                    .map(|doors| doors.first().and_then(ListenAddr::first));
                 let links = config.links(config.base_url_at(clear, tls));
                 Ok((config, Settings { given, links }))
             }
@@ -227,6 +232,10 @@ impl Reader<'_> {
         let geo_updates = self.geo_updates();
         let max_connections =
             self.one("max_connections", "a number from 1 to 1000000", |text| number(text, 1, 1_000_000));
+        let max_each = self.one("max_connections_per_address", "a number from 1 to 1000000", |text| {
+            number(text, 1, 1_000_000)
+        });
+        let reuse_port = self.switch("reuse_port");
         let drain = self.one("drain_seconds", "a number from 0 to 3600", |text| number(text, 0, 3600));
         let log_level = self.one("log_level", "error, warn, info, debug or trace", level);
         let log_format = self.one("log_format", "text or json", |text| text.parse().ok());
@@ -248,7 +257,11 @@ impl Reader<'_> {
             signup_url: signup_url?,
             enterprise_url: enterprise_url?,
             geo_updates: geo_updates?,
-            max_connections: usize::try_from(max_connections?).ok()?,
+            limits: ConnectionLimits {
+                all: usize::try_from(max_connections?).ok()?,
+                each: usize::try_from(max_each?).ok()?,
+            },
+            reuse_port: reuse_port?,
             drain: Duration::from_secs(drain?),
             log_level: log_level?,
             log_format: log_format?,
@@ -256,15 +269,18 @@ impl Reader<'_> {
     }
 
     fn tls(&mut self) -> Option<TlsConfig> {
-        let listen = self.each("tls_listen", LISTEN, |text| text.parse().ok());
+        let listen = self.each("tls_listen", TLS_LISTEN, |text| {
+            text.parse().ok().filter(|address| !matches!(address, ListenAddr::Unix(_)))
+        });
         let certificates = self.each("tls_cert", "the path of a file", file);
         let keys = self.each("tls_key", "the path of a file", file);
         let self_signed = self.switch("tls_self_signed");
+        let http3 = self.switch("http3");
         let redirect = self.switch("https_redirect");
         let hsts =
             self.one("hsts_seconds", "a number from 0 to 100000000", |text| number(text, 0, 100_000_000));
         let (listen, certificates, keys) = (listen?, certificates?, keys?);
-        let (self_signed, redirect, hsts) = (self_signed?, redirect?, hsts?);
+        let (self_signed, http3, redirect, hsts) = (self_signed?, http3?, redirect?, hsts?);
         let given = !certificates.is_empty() || !keys.is_empty();
         let problem = if certificates.len() != keys.len() {
             Some(("tls_cert", "needs one tls_key for each certificate, in the same order"))
@@ -290,6 +306,7 @@ impl Reader<'_> {
         Some(TlsConfig {
             listen,
             certificates: certificates.into_iter().zip(keys).map(pair).collect(),
+            http3,
             redirect,
             hsts: (hsts > 0).then(|| Duration::from_secs(hsts)),
         })
@@ -457,7 +474,8 @@ impl Reader<'_> {
     }
 }
 
-const LISTEN: &str = "IP:PORT, [IPv6]:PORT or localhost:PORT";
+const LISTEN: &str = "IP:PORT, [IPv6]:PORT, localhost:PORT, unix:PATH or systemd:NAME";
+const TLS_LISTEN: &str = "IP:PORT, [IPv6]:PORT, localhost:PORT or systemd:NAME";
 
 fn place(name: &str, source: &Source) -> String {
     match source {
@@ -638,7 +656,7 @@ mod tests {
         #[track_caller]
         fn check(listen: &str, expected: &str) {
             let config = read(&[("listen", listen)]).unwrap();
-            assert_eq!(config.base_url_at(config.listen.first().map(ListenAddr::first), None), expected);
+            assert_eq!(config.base_url_at(config.listen.first().and_then(ListenAddr::first), None), expected);
         }
         check("localhost:8080", "http://localhost:8080");
         check("127.0.0.1:80", "http://localhost:80");

@@ -7,11 +7,15 @@ use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
-use ipse_edge::{CertificateError, Certificates, Clock, Door, Edge, ListenAddr, Manner, Secrecy, Tls, Visit};
+use ipse_edge::{
+    BindError, CertificateError, Certificates, Clock, Door, Edge, Handed, ListenAddr, Listener, Manner,
+    Opening, QuicDoor, Secrecy, Tls, Visit,
+};
 use ipse_geo::Atlas;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -23,12 +27,16 @@ const REFRESH_EVERY: Duration = Duration::from_millis(250);
 /// How often the geo data's file is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const FOLD_EVERY: Duration = Duration::from_secs(1);
+/// How often a server that is to take over looks whether the other one has stopped.
+const TAKE_OVER_EVERY: Duration = Duration::from_millis(20);
+/// How long it waits: longer than the other one may take to finish.
+const TAKE_OVER_WITHIN: Duration = Duration::from_secs(3700);
 
 /// A server that is ready: its doors are open, and connections wait to be accepted.
 pub struct Server {
     config: Config,
     clock: Clock,
-    doors: Vec<Door>,
+    doors: Doors,
     certificates: Option<Arc<Certificates>>,
     addresses: Vec<SocketAddr>,
     urls: Vec<String>,
@@ -47,10 +55,17 @@ impl Server {
     pub async fn start(
         config: Config,
         clock: Clock,
+        mut handed: Handed,
         geo: impl Future<Output = Result<Geo, Error>>,
     ) -> Result<Self, Error> {
         let folder = DataFolder::create(&config.data_dir)?;
-        let lock = folder.lock()?;
+        let (lock, early) = if config.reuse_port {
+            // Callers who come from now on wait for us, and no longer for whoever is about to stop.
+            let doors = open_doors(&config, &mut handed)?;
+            (patient_lock(&folder).await?, Some(doors))
+        } else {
+            (folder.lock()?, None)
+        };
         let records = Records::open(&folder).await?;
         records.check().await?;
         tracing::debug!(sqlite.version = records.engine_version().await?, "the database is open");
@@ -58,10 +73,13 @@ impl Server {
         let keys = Arc::new(KeyTable::load(&records).await?);
         let opened = async {
             let geo = geo.await?;
-            let (doors, certificates) = open_doors(&config).await?;
-            Ok((geo, doors, certificates))
+            let doors = match early {
+                Some(doors) => doors,
+                None => open_doors(&config, &mut handed)?,
+            };
+            Ok((geo, doors))
         };
-        let (geo, doors, certificates) = match opened.await {
+        let (geo, (doors, certificates)) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
@@ -70,11 +88,10 @@ impl Server {
                 return Err(error);
             }
         };
-        let clear = first(&doors, |manner| matches!(manner, Manner::Clear));
-        let base_url = config.base_url_at(clear, first(&doors, is_tls));
-        let addresses: Vec<SocketAddr> =
-            doors.iter().filter_map(|door| door.listener.local_addr().ok()).collect();
-        let urls = doors.iter().zip(&addresses).map(|(door, address)| url(&door.manner, *address)).collect();
+        let clear = doors.first(|manner| matches!(manner, Manner::Clear));
+        let base_url = config.base_url_at(clear, doors.first(is_tls));
+        let addresses = doors.streams.iter().filter_map(|door| port_of(&door.listener)).collect();
+        let urls = doors.streams.iter().map(url).collect();
         let reload = Arc::new(Notify::new());
         Ok(Self {
             config,
@@ -163,12 +180,13 @@ impl Server {
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
         let refreshing_certificates = certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
-        let https = first(&doors, is_tls).filter(|_| config.tls.redirect);
+        let https = doors.first(is_tls).filter(|_| config.tls.redirect);
         let edge = Edge {
-            doors,
+            doors: doors.streams,
+            quic_doors: doors.datagrams,
             trust: config.trust,
             clock: clock.clone(),
-            max_connections: config.max_connections,
+            limits: config.limits,
             drain: config.drain,
             service: move |visit| {
                 let house = Arc::clone(&house);
@@ -206,40 +224,92 @@ impl Server {
     }
 }
 
-/// Opens all doors, and reads the certificates of those that speak TLS.
-async fn open_doors(config: &Config) -> Result<(Vec<Door>, Option<Arc<Certificates>>), Error> {
-    let certificates = config.tls.read_certificates()?.map(Arc::new);
-    let tls = certificates.as_ref().map(|certificates| Tls::new(Arc::clone(certificates)));
-    let tls = tls.transpose().map_err(CertificateError::Made)?;
-    let mut doors = Vec::new();
-    let mut open = async |addresses: &[ListenAddr], manner: Manner| {
-        let listeners = ipse_edge::bind(addresses).await?;
-        doors.extend(listeners.into_iter().map(|listener| Door { listener, manner: manner.clone() }));
-        Ok::<_, Error>(())
-    };
-    open(&config.listen, Manner::Clear).await?;
-    if let Some(tls) = &tls {
-        open(&config.tls.listen, Manner::Tls(tls.clone())).await?;
+/// All open doors.
+struct Doors {
+    streams: Vec<Door>,
+    datagrams: Vec<QuicDoor>,
+}
+
+impl Doors {
+    /// Where the first door is at which callers speak in this manner.
+    fn first(&self, is: impl Fn(&Manner) -> bool) -> Option<SocketAddr> {
+        self.streams.iter().find(|door| is(&door.manner)).and_then(|door| port_of(&door.listener))
     }
-    open(&config.proxy_listen, Manner::Introduced(tls)).await?;
+}
+
+/// Opens all doors, and reads the certificates of those that speak TLS.
+fn open_doors(config: &Config, handed: &mut Handed) -> Result<(Doors, Option<Arc<Certificates>>), Error> {
+    let certificates = config.tls.read_certificates()?.map(Arc::new);
+    let tls = certificates.as_ref().map(Tls::new);
+    let tls = tls.transpose().map_err(CertificateError::Made)?;
+    let mut doors = Doors { streams: Vec::new(), datagrams: Vec::new() };
+    let mut open = |addresses: &[ListenAddr], datagrams: bool, manner: Manner| {
+        let opened = ipse_edge::bind(addresses, Opening { datagrams, shared: config.reuse_port }, handed)?;
+        let with_manner = |listener| Door { listener, manner: manner.clone() };
+        doors.streams.extend(opened.streams.into_iter().map(with_manner));
+        Ok::<_, BindError>(opened.datagrams)
+    };
+    open(&config.listen, false, Manner::Clear)?;
+    let mut sockets = Vec::new();
+    if let Some(tls) = &tls {
+        sockets = open(&config.tls.listen, config.tls.http3, Manner::Tls(tls.clone()))?;
+    }
+    open(&config.proxy_listen, false, Manner::Introduced(tls.clone()))?;
+    for (socket, tls) in sockets.into_iter().zip(tls.iter().cycle()) {
+        let quic = |source| Error::System { what: "cannot open a door for HTTP/3", source };
+        doors.datagrams.push(QuicDoor::open(socket, tls).map_err(quic)?);
+    }
     Ok((doors, certificates))
 }
 
-fn url(manner: &Manner, address: SocketAddr) -> String {
-    match manner {
-        Manner::Clear => format!("http://{address}"),
-        Manner::Tls(_) => format!("https://{address}"),
-        Manner::Introduced(_) => format!("{address} for the PROXY protocol"),
+/// Waits for whoever serves from this folder to stop: we were started to take over.
+async fn patient_lock(folder: &DataFolder) -> Result<FolderLock, Error> {
+    let mut ticks = every(TAKE_OVER_EVERY);
+    let mut waited = Duration::ZERO;
+    loop {
+        ticks.tick().await;
+        match folder.lock() {
+            Err(ipse_store::Error::InUse { .. }) if waited < TAKE_OVER_WITHIN => {
+                if waited.is_zero() {
+                    tracing::info!(
+                        "waiting for the server that uses the data folder to stop, to take over from it"
+                    );
+                }
+                waited += TAKE_OVER_EVERY;
+            }
+            locked => return Ok(locked?),
+        }
+    }
+}
+
+fn port_of(listener: &Listener) -> Option<SocketAddr> {
+    match listener {
+        Listener::Tcp(listener) => listener.local_addr().ok(),
+        Listener::Unix(_) => None,
+    }
+}
+
+fn url(door: &Door) -> String {
+    let place = match &door.listener {
+        Listener::Tcp(listener) => {
+            listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
+        }
+        Listener::Unix(listener) => {
+            let path =
+                listener.local_addr().ok().and_then(|address| address.as_pathname().map(Path::to_owned));
+            format!("unix:{}", path.unwrap_or_default().display())
+        }
+    };
+    match (&door.manner, &door.listener) {
+        (Manner::Clear, Listener::Tcp(_)) => format!("http://{place}"),
+        (Manner::Tls(_), Listener::Tcp(_)) => format!("https://{place}"),
+        (Manner::Introduced(_), _) => format!("{place} for the PROXY protocol"),
+        (_, Listener::Unix(_)) => place,
     }
 }
 
 fn is_tls(manner: &Manner) -> bool {
     matches!(manner, Manner::Tls(_))
-}
-
-/// Where the first door is at which callers speak in this manner.
-fn first(doors: &[Door], is: impl Fn(&Manner) -> bool) -> Option<SocketAddr> {
-    doors.iter().find(|door| is(&door.manner)).and_then(|door| door.listener.local_addr().ok())
 }
 
 /// Looks at the files of certificates again and again.

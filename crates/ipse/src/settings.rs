@@ -36,14 +36,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: &["localhost:8080"],
         shape: Shape::Many,
         value: "ADDR",
-        help: "Where to listen: IP:PORT, [IPv6]:PORT or localhost:PORT; repeatable",
+        help: "Where to listen: IP:PORT, [IPv6]:PORT, localhost:PORT, unix:PATH or systemd:NAME; repeatable",
     },
     Setting {
         name: "tls_listen",
         default: &[],
         shape: Shape::Many,
         value: "ADDR",
-        help: "Where to listen for HTTPS, like --listen; repeatable",
+        help: "Where to listen for HTTPS: IP:PORT, [IPv6]:PORT, localhost:PORT or systemd:NAME; repeatable",
     },
     Setting {
         name: "proxy_listen",
@@ -72,6 +72,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
         shape: Shape::Switch,
         value: "yes|no",
         help: "Make a certificate that nobody has signed, for trying HTTPS",
+    },
+    Setting {
+        name: "http3",
+        default: &["yes"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Serve HTTP/3 at the ports of HTTPS, by UDP",
     },
     Setting {
         name: "https_redirect",
@@ -241,6 +248,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
         shape: Shape::One,
         value: "N",
         help: "How many connections may be open at once",
+    },
+    Setting {
+        name: "max_connections_per_address",
+        default: &["256"],
+        shape: Shape::One,
+        value: "N",
+        help: "How many of them from one address, or one /64 of IPv6; trusted proxies are not counted",
+    },
+    Setting {
+        name: "reuse_port",
+        default: &["no"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Share the ports with another ipse that does so too, to take over from it: see docs/operating.md",
     },
     Setting {
         name: "drain_seconds",

@@ -12,17 +12,23 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::{self, ProtocolVersion, ServerConfig, ServerConnection};
+use tokio_rustls::rustls::version::{TLS12, TLS13};
+use tokio_rustls::rustls::{
+    self, ProtocolVersion, ServerConfig, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion,
+};
 use tokio_rustls::server::TlsStream;
 
 /// How long a caller may take for the handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first byte of every handshake; no request of HTTP begins with it.
 const HANDSHAKE: u8 = 0x16;
 
 /// How a door speaks TLS.
 #[derive(Clone)]
-pub struct Tls(TlsAcceptor);
+pub struct Tls {
+    tcp: TlsAcceptor,
+    quic: Arc<ServerConfig>,
+}
 
 /// What a handshake agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,21 +38,33 @@ pub(crate) struct TlsFacts {
 }
 
 impl Tls {
-    /// TLS 1.2 and 1.3 with these certificates, for HTTP/2 and HTTP/1. Sessions are resumed with tickets, under keys
+    /// TLS 1.2 and 1.3 with these certificates, for HTTP/2 and HTTP/1, and TLS 1.3 within QUIC for HTTP/3. Sessions are resumed with tickets, under keys
     /// that change every few hours and are kept nowhere.
-    pub fn new(certificates: Arc<Certificates>) -> Result<Self, rustls::Error> {
-        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])?
-            .with_no_client_auth()
-            .with_cert_resolver(certificates);
-        config.alpn_protocols = ["h2", "http/1.1", "http/1.0"].map(|name| name.as_bytes().to_vec()).to_vec();
-        config.ticketer = aws_lc_rs::Ticketer::new()?;
-        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    pub fn new(certificates: &Arc<Certificates>) -> Result<Self, rustls::Error> {
+        let ticketer = aws_lc_rs::Ticketer::new()?;
+        let config = |versions: &[&'static SupportedProtocolVersion], protocols: &[&str]| {
+            let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+                .with_protocol_versions(versions)?
+                .with_no_client_auth()
+                .with_cert_resolver(Arc::clone(certificates) as _);
+            config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+            config.ticketer = Arc::clone(&ticketer);
+            // What is sent before the handshake is done can be sent again by anybody who saw it.
+            config.max_early_data_size = 0;
+            Ok::<_, rustls::Error>(Arc::new(config))
+        };
+        let tcp = config(&[&TLS13, &TLS12], &["h2", "http/1.1", "http/1.0"])?;
+        Ok(Self { tcp: TlsAcceptor::from(tcp), quic: config(&[&TLS13], &["h3"])? })
+    }
+
+    /// How handshakes within QUIC are made.
+    pub(crate) fn of_quic(&self) -> &Arc<ServerConfig> {
+        &self.quic
     }
 
     /// Shakes hands.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, self.0.accept(stream)).await?
+        tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)).await?
     }
 }
 
@@ -65,8 +83,12 @@ impl TlsFacts {
             ProtocolVersion::TLSv1_3 => TlsVersion::Tls13,
             _ => return None,
         };
-        let suite = connection.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str());
-        Some(Self { version, cipher: suite.map(iana_name) })
+        Some(Self { version, cipher: connection.negotiated_cipher_suite().and_then(Self::cipher_of) })
+    }
+
+    /// What a suite is called.
+    pub(crate) fn cipher_of(suite: SupportedCipherSuite) -> Option<Cow<'static, str>> {
+        suite.suite().as_str().map(iana_name)
     }
 }
 

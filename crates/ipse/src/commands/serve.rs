@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::geo::{Geo, Origin};
 use crate::server::Server;
 use crate::{logs, process};
-use ipse_edge::Clock;
+use ipse_edge::{Clock, Handed};
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -15,17 +15,19 @@ use tokio::sync::Notify;
 const OTHER_DESCRIPTORS: usize = 64;
 
 pub(super) fn serve(mut config: Config) -> Result<(), Error> {
+    // Before there are other threads.
+    let handed = Handed::from_environment();
     process::forbid_core_dumps();
     logs::start(config.log_level, config.log_format);
     if let Some(limit) = process::raise_descriptor_limit() {
         let most = limit.saturating_sub(OTHER_DESCRIPTORS).max(1);
-        if config.max_connections > most {
+        if config.limits.all > most {
             tracing::warn!(
                 limit,
                 max_connections = most,
                 "the system allows fewer open files than max_connections needs"
             );
-            config.max_connections = most;
+            config.limits.all = most;
         }
     }
     runtime()?.block_on(async {
@@ -45,7 +47,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
             let ended = |_| Error::Refused("reading the geo data ended unexpectedly".to_owned());
             geo.await.map_err(ended)?
         };
-        let server = Server::start(config, Clock::system(), geo).await?;
+        let server = Server::start(config, Clock::system(), handed, geo).await?;
         greet(&server, &data_dir, format);
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
             tracing::warn!(

@@ -8,6 +8,11 @@ use std::process::Command;
 
 /// The document as Chromium has it after it loaded a page.
 fn dump(url: &str) -> String {
+    chromium(&[], url)
+}
+
+/// The same, with more arguments.
+pub(crate) fn chromium(arguments: &[&str], url: &str) -> String {
     let chromium = std::env::var_os("XTASK_CHROMIUM")
         .expect("XTASK_CHROMIUM names a Chromium: run the tests with cargo xtask test");
     let profile = tempfile::tempdir().unwrap();
@@ -21,6 +26,7 @@ fn dump(url: &str) -> String {
         ])
         .args(["--disable-component-update", "--disable-sync", "--virtual-time-budget=15000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.path().display()))
+        .args(arguments)
         .arg(url)
         .output()
         .unwrap();

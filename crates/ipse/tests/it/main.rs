@@ -6,10 +6,13 @@ mod address;
 mod browser;
 mod commands;
 mod configuration;
+mod connections;
 mod cors;
 mod data;
 mod demo;
 mod geo;
+mod hand_over;
+mod http3;
 mod http_layer;
 mod limits;
 mod lookup;
@@ -20,10 +23,11 @@ mod proxies;
 mod start_stop;
 mod storage;
 mod tls;
+mod unix_sockets;
 mod update;
 
 use ipse::{Config, Geo, Server};
-use ipse_edge::{Clock, ClockHand};
+use ipse_edge::{Clock, ClockHand, Handed};
 use ipse_geo::Atlas;
 use ipse_model::{KeyId, Now, Scope};
 use ipse_store::{Created, DataFolder, NewKey, Records};
@@ -105,7 +109,10 @@ impl House {
             }
             records.close().await;
             let geo = Geo::of(plan.atlas, &config);
-            (Server::start(config, clock, std::future::ready(Ok(geo))).await.unwrap(), keys)
+            (
+                Server::start(config, clock, Handed::default(), std::future::ready(Ok(geo))).await.unwrap(),
+                keys,
+            )
         });
         let (addresses, base_url) = (server.addresses().to_vec(), server.base_url().to_owned());
         let address = addresses[0];

@@ -143,12 +143,12 @@ impl Drop for Proxied {
     }
 }
 
-/// A port that was free a moment ago, on both families.
+/// A port that was free a moment ago, on all addresses of both families.
 fn free_port() -> u16 {
+    let is_free = |address: &str, port| TcpListener::bind((address, port)).is_ok();
     loop {
-        let v4 = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = v4.local_addr().unwrap().port();
-        if TcpListener::bind(SocketAddr::new("::1".parse().unwrap(), port)).is_ok() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        if is_free("0.0.0.0", port) && is_free("::", port) {
             return port;
         }
     }

@@ -114,7 +114,7 @@ fn a_second_signal_ends_what_does_not_end_by_itself() {
     let mut idle = Connection::open(server.address).unwrap();
     idle.get("/docs", None).unwrap();
     signal();
-    // An idle connection is closed at once: then the server is stopping.
+    // An idle connection is closed when it asks no more: then the server is stopping.
     assert!(idle.is_closed());
     assert!(server.process.try_wait().unwrap().is_none(), "it waits for the caller that does not read");
     signal();

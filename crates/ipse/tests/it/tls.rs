@@ -11,16 +11,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A server that speaks HTTPS on IPv4 and IPv6, and the certificate it shows.
-struct Secure {
-    house: House,
-    key: TestKey,
+pub(crate) struct Secure {
+    pub(crate) house: House,
+    pub(crate) key: TestKey,
     /// Of IPv4 and of IPv6.
-    doors: [SocketAddr; 2],
-    folder: TempDir,
+    pub(crate) doors: [SocketAddr; 2],
+    pub(crate) folder: TempDir,
 }
 
 impl Secure {
-    fn new(settings: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = certificate(folder.path(), "it", &["localhost", "127.0.0.1", "::1"]);
         let mut all = vec![
@@ -36,7 +36,7 @@ impl Secure {
     }
 
     /// What curl prints, with the certificate as the only one that it trusts.
-    fn curl(&self, arguments: &[&str], url: &str) -> String {
+    pub(crate) fn curl(&self, arguments: &[&str], url: &str) -> String {
         let certificate = self.folder.path().join("it.pem");
         let key = format!("authorization: Bearer {}", self.key.text);
         let mut command = Command::new("curl");

@@ -3,7 +3,7 @@
 use crate::commands::{fail, ipse, run};
 use crate::{NOON, json};
 use ipse::{Config, Geo, Rhythm, Server};
-use ipse_edge::Clock;
+use ipse_edge::{Clock, Handed};
 use ipse_geo::Atlas;
 use ipse_model::Address;
 use std::collections::HashMap;
@@ -192,7 +192,9 @@ fn a_server_updates_by_itself() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (clock, _hand) = Clock::standing_at(NOON);
     let geo = Geo::of(Atlas::empty(), &config);
-    let server = runtime.block_on(Server::start(config, clock, std::future::ready(Ok(geo)))).unwrap();
+    let server = runtime
+        .block_on(Server::start(config, clock, Handed::default(), std::future::ready(Ok(geo))))
+        .unwrap();
     let address = server.addresses()[0];
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let stopped = async { stopped.await.unwrap_or_default() };

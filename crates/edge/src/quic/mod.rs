@@ -1,0 +1,251 @@
+//! HTTP/3: connections of QUIC at a door of datagrams, and the requests on them.
+
+mod capped;
+mod session;
+
+use crate::crowd::{Crowd, Seat};
+use crate::idle::Idle;
+use crate::reply::{Reply, whole};
+use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, Visit, answer, reached};
+use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
+use crate::wire::WRITE_TIMEOUT;
+use bytes::{Buf, Bytes};
+use capped::Capped;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use h3::error::Code;
+use h3::server::RequestResolver;
+use http::{Response, header};
+use ipse_model::Address;
+use quinn::{
+    Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
+    VarInt,
+};
+use session::Sessions;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, watch};
+
+/// How many may be shaking hands without having shown that what we send to their address reaches them.
+const STRANGERS: usize = 64;
+/// How many requests a connection may bring before its peer is asked to make a new one: h3 keeps a little about each
+/// that was never finished.
+const REQUESTS: usize = 20_000;
+/// How many requests may come to nothing before the peer is taken for one who only wants to make work.
+const FAILURES: usize = 200;
+/// A request whose head is larger than what is served is refused by us, with a body; beyond this it is refused bare.
+const HEADER_LIST_BYTES: u32 = 64 * 1024;
+/// The streams that a peer opens for the connection itself; HTTP/3 has three, and some open others that mean nothing.
+const CONTROL_STREAMS: u32 = 8;
+/// What may be under way to us on all streams of a connection.
+const RECEIVE_WINDOW: u32 = 512 * 1024;
+/// What may be under way on one stream.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const SEND_WINDOW: u64 = 512 * 1024;
+/// How long what is left of a request is read after its answer: some clients take it for a failure if it is not.
+const REST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of it.
+const REST_BYTES: usize = 32 * 1024;
+/// How long the last answers may take to arrive before the connection is closed.
+const PARTING: Duration = Duration::from_millis(500);
+
+/// An open door for HTTP/3.
+pub struct QuicDoor(Endpoint);
+
+impl QuicDoor {
+    /// Takes a socket that is bound. Must be called within a runtime.
+    pub fn open(socket: UdpSocket, tls: &Tls) -> io::Result<Self> {
+        let sessions = Sessions::new(Arc::clone(tls.of_quic())).map_err(io::Error::other)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(sessions));
+        // An address that changes in the middle of a connection would be believed before it is proven.
+        config.migration(false).transport_config(Arc::new(transport()));
+        let runtime = Arc::new(TokioRuntime);
+        Endpoint::new(EndpointConfig::default(), Some(config), socket, runtime).map(Self)
+    }
+
+    /// Where it is.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+fn transport() -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .max_concurrent_bidi_streams(HTTP_STREAMS.into())
+        .max_concurrent_uni_streams(CONTROL_STREAMS.into())
+        .receive_window(RECEIVE_WINDOW.into())
+        .stream_receive_window(STREAM_WINDOW.into())
+        .send_window(SEND_WINDOW)
+        .datagram_receive_buffer_size(None)
+        // Who is silent for that long without a request is gone. The sum fits: it is a minute.
+        .max_idle_timeout(IdleTimeout::try_from(IDLE_TIMEOUT).ok());
+    transport
+}
+
+/// Lets callers in until it is time to stop.
+pub(crate) async fn accept<S, F>(
+    door: QuicDoor,
+    house: Arc<House<S>>,
+    crowd: Arc<Crowd>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let QuicDoor(endpoint) = door;
+    let strangers = Arc::new(Semaphore::new(STRANGERS));
+    loop {
+        let incoming = tokio::select! {
+            biased;
+            () = reached(&mut stages, Stage::LastCall) => break,
+            incoming = endpoint.accept() => incoming,
+        };
+        let Some(incoming) = incoming else { break };
+        let stranger = Arc::clone(&strangers).try_acquire_owned().ok();
+        // Where many come at once, each must first show that they are where they say.
+        if stranger.is_none() && incoming.may_retry() && !incoming.remote_address_validated() {
+            let _ = incoming.retry();
+            continue;
+        }
+        let peer = Address::new(incoming.remote_address().ip());
+        let (place, seat) = (crowd.free_place(), house.seat(&crowd, peer));
+        let (Some(place), Ok(seat)) = (place, seat) else {
+            incoming.refuse();
+            continue;
+        };
+        let (house, stages) = (Arc::clone(&house), stages.clone());
+        tokio::spawn(async move {
+            if let Some(connection) = shake_hands(incoming).await {
+                drop(stranger);
+                serve(connection, house, stages).await;
+            }
+            drop((place, seat as Option<Seat>));
+        });
+    }
+    // Whoever comes now is neither let in nor sent away: they try again, and whoever takes over this socket answers.
+    endpoint.set_server_config(None);
+    reached(&mut stages, Stage::Gone).await;
+    endpoint.wait_idle().await;
+}
+
+async fn shake_hands(incoming: Incoming) -> Option<Connection> {
+    let connecting = incoming.accept().ok()?;
+    tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await.ok()?.ok()
+}
+
+async fn serve<S, F>(connection: Connection, house: Arc<House<S>>, mut stages: watch::Receiver<Stage>)
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let tls =
+        connection.handshake_data().and_then(|facts| facts.downcast::<TlsFacts>().ok()).map(|facts| *facts);
+    let peer = Address::new(connection.remote_address().ip());
+    let line = Line { tls, ..Line::from(peer) };
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(HEADER_LIST_BYTES.into());
+    // A peer that lets us open no stream would be waited for for ever.
+    let building = builder.build(Capped(h3_quinn::Connection::new(connection.clone())));
+    let Ok(Ok(mut http)) = tokio::time::timeout(HEADER_TIMEOUT, building).await else { return };
+    let idle = Idle::default();
+    let mut resting = std::pin::pin!(idle.rest());
+    let mut requests = FuturesUnordered::new();
+    let (mut brought, mut failed) = (0_usize, 0_usize);
+    let mut last_call = stages.clone();
+    let mut called = false;
+    loop {
+        tokio::select! {
+            biased;
+            Some(outcome) = requests.next(), if !requests.is_empty() => {
+                failed += usize::from(outcome == Outcome::Nothing);
+                if failed > FAILURES && failed * 2 > brought {
+                    return connection.close(code(Code::H3_EXCESSIVE_LOAD), b"too many requests came to nothing");
+                }
+            }
+            () = reached(&mut stages, Stage::Draining) => break,
+            () = resting.as_mut() => break,
+            () = reached(&mut last_call, Stage::LastCall), if !called => {
+                called = true;
+                // What is on its way is still answered.
+                if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
+                    return;
+                }
+            }
+            resolver = http.accept() => {
+                let Ok(Some(resolver)) = resolver else { break };
+                idle.asked();
+                brought += 1;
+                requests.push(request(resolver, &house, &line, &connection));
+                if brought >= REQUESTS {
+                    break;
+                }
+            }
+        }
+    }
+    // Nothing new is taken; what was begun is finished, unless it takes too long.
+    let finishing = async {
+        let _ = http.shutdown(0).await;
+        while requests.next().await.is_some() {}
+        // What was written is not there yet, and closing a connection throws away what is under way.
+        let _ = tokio::time::timeout(PARTING.max(connection.rtt() * 4), connection.closed()).await;
+    };
+    tokio::select! {
+        () = finishing => {}
+        () = tokio::time::sleep(house.drain) => {}
+        () = reached(&mut stages, Stage::Ended) => {}
+    }
+}
+
+/// Answers one request.
+async fn request<S, F>(
+    resolver: RequestResolver<Capped, Bytes>,
+    house: &Arc<House<S>>,
+    line: &Line,
+    connection: &Connection,
+) -> Outcome
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let resolved = tokio::time::timeout(HEADER_TIMEOUT, resolver.resolve_request()).await;
+    let Ok(Ok((request, mut stream))) = resolved else { return Outcome::Nothing };
+    let (request, ()) = request.into_parts();
+    let rtt_ms = u32::try_from((connection.rtt().as_micros() + 500) / 1000).ok();
+    let (mut head, body) = whole(answer(house, line, rtt_ms, request).await);
+    head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| body.len().into());
+    let answering = async {
+        stream.send_response(Response::from_parts(head, ())).await?;
+        if !body.is_empty() {
+            stream.send_data(body).await?;
+        }
+        stream.finish().await
+    };
+    if !matches!(tokio::time::timeout(WRITE_TIMEOUT, answering).await, Ok(Ok(()))) {
+        return Outcome::Nothing;
+    }
+    let rest = async {
+        let mut left = REST_BYTES;
+        while let Ok(Some(part)) = stream.recv_data().await {
+            left = left.checked_sub(part.remaining())?;
+        }
+        Some(())
+    };
+    if !matches!(tokio::time::timeout(REST_TIMEOUT, rest).await, Ok(Some(()))) {
+        stream.stop_sending(Code::H3_NO_ERROR);
+    }
+    Outcome::Answered
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Answered,
+    Nothing,
+}
+
+fn code(code: Code) -> VarInt {
+    VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
+}

@@ -1,0 +1,286 @@
+//! Doors of byte streams, which are TCP or a Unix socket: accepting connections, finding out how a caller speaks, and
+//! speaking HTTP/1 and HTTP/2 with them.
+
+use crate::crowd::Crowd;
+use crate::idle::Idle;
+use crate::listen::BACKLOG;
+use crate::proxy::introduction;
+use crate::reply::Reply;
+use crate::rtt::RttGauge;
+use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, reached};
+use crate::tls::{Tls, TlsFacts, begins_handshake};
+use crate::wire::{Stream, Wire};
+use http::{Request, Version};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use ipse_model::Address;
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+
+/// HTTP/1 reads a whole head into its buffer, the request line included.
+const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
+/// A request whose head is larger than what is served is refused by us, with a body; beyond this it is refused bare.
+const HTTP2_HEADER_LIST_BYTES: u32 = 1024 * 1024;
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// An open door.
+pub struct Door {
+    /// Where callers come in.
+    pub listener: Listener,
+    /// How callers speak there.
+    pub manner: Manner,
+}
+
+/// Where byte streams come from.
+pub enum Listener {
+    /// The network.
+    Tcp(TcpListener),
+    /// A file of this machine. Its peers count as coming from loopback, like those who connect to a port of it.
+    Unix(UnixListener),
+}
+
+/// How callers speak at a door.
+#[derive(Clone)]
+pub enum Manner {
+    /// Clear HTTP.
+    Clear,
+    /// TLS.
+    Tls(Tls),
+    /// A trusted proxy introduces each of them with the PROXY protocol; then they speak TLS, if we can, or clear HTTP.
+    Introduced(Option<Tls>),
+}
+
+/// A caller who has just come in.
+enum Caller {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Caller {
+    /// Their address; `None` if they are gone already.
+    fn peer(&self) -> Option<Address> {
+        let ip = match self {
+            Self::Tcp(stream) => stream.peer_addr().ok()?.ip(),
+            Self::Unix(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        };
+        Some(Address::new(ip))
+    }
+
+    /// Waits for the first byte.
+    async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Caller> {
+        Ok(match self {
+            Self::Tcp(listener) => Caller::Tcp(listener.accept().await?.0),
+            Self::Unix(listener) => Caller::Unix(listener.accept().await?.0),
+        })
+    }
+}
+
+pub(crate) fn http_builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        // Without a timer hyper's deadline does nothing.
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
+        .max_concurrent_streams(HTTP_STREAMS)
+        .keep_alive_interval(PING_INTERVAL);
+    builder
+}
+
+/// Lets callers in until it is time to stop.
+pub(crate) async fn accept<S, F>(
+    door: Door,
+    house: Arc<House<S>>,
+    crowd: Arc<Crowd>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    const FIRST_PAUSE: Duration = Duration::from_millis(10);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+    let Door { listener, manner } = door;
+    let mut pause = FIRST_PAUSE;
+    // Whoever waits in the kernel's queue at the end would be sent away with the door: they are let in, but not for ever.
+    let mut last = BACKLOG;
+    while last > 0 {
+        last -= i32::from(house.is_closing());
+        let accepted = tokio::select! {
+            biased;
+            accepted = listener.accept() => accepted,
+            () = reached(&mut stages, Stage::LastCall) => return,
+        };
+        let caller = match accepted {
+            Ok(caller) => caller,
+            // A connection that broke before we took it is nobody's fault; a lack of descriptors passes.
+            Err(error) if is_of_the_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(error = %error, "cannot accept connections, trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            }
+        };
+        pause = FIRST_PAUSE;
+        // Who has as many connections as they may is not told so: to tell them would take a connection.
+        let Some(peer) = caller.peer() else { continue };
+        let Ok(seat) = house.seat(&crowd, peer) else { continue };
+        // Beyond the limit one connection per door waits here, and the others in the kernel's queue. Who was let in is
+        // not sent away any more.
+        let place = crowd.place().await;
+        let (house, crowd, manner, stages) =
+            (Arc::clone(&house), Arc::clone(&crowd), manner.clone(), stages.clone());
+        tokio::spawn(async move {
+            greet(caller, peer, manner, house, &crowd, stages).await;
+            drop((place, seat));
+        });
+    }
+}
+
+fn is_of_the_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Finds out how a caller speaks, and serves them in that way.
+async fn greet<S, F>(
+    mut caller: Caller,
+    peer: Address,
+    manner: Manner,
+    house: Arc<House<S>>,
+    crowd: &Arc<Crowd>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    // Hyper's deadline begins with the first byte.
+    let first_byte = tokio::select! {
+        biased;
+        readable = tokio::time::timeout(HEADER_TIMEOUT, caller.readable()) => matches!(readable, Ok(Ok(()))),
+        () = reached(&mut stages, Stage::Draining) => false,
+    };
+    if !first_byte {
+        return;
+    }
+    let mut line = Line::from(peer);
+    let mut _seat = None;
+    if let Manner::Introduced(_) = manner {
+        // From anybody else it would be a way to be whoever they like.
+        if !house.trust.is_trusted(peer) {
+            return;
+        }
+        let introduced = match &mut caller {
+            Caller::Tcp(stream) => introduction(stream).await,
+            Caller::Unix(stream) => introduction(stream).await,
+        };
+        let Ok(introduced) = introduced else { return };
+        if let Some(introduced) = &introduced {
+            let Ok(seat) = house.seat(crowd, introduced.address) else { return };
+            _seat = seat;
+        }
+        line.introduced = Some(introduced);
+    }
+    let stream = match caller {
+        Caller::Tcp(stream) => stream,
+        Caller::Unix(stream) => return connection(stream, line, house, stages).await,
+    };
+    let _ = stream.set_nodelay(true);
+    let tls = match manner {
+        Manner::Clear => {
+            line.redirect_to = house.redirect_to;
+            None
+        }
+        Manner::Tls(tls) => {
+            let Ok(local) = stream.local_addr() else { return };
+            // Who types http:// before the port of HTTPS is led to where they wanted to go.
+            line.redirect_to = Some(local.port());
+            line.alt_svc = house.alt_svc(local.port());
+            Some(tls)
+        }
+        Manner::Introduced(tls) => tls,
+    };
+    let Some(tls) = tls else { return connection(stream, line, house, stages).await };
+    match begins_handshake(&stream).await {
+        Ok(true) => {}
+        Ok(false) => return connection(stream, line, house, stages).await,
+        Err(_) => return,
+    }
+    // Why a handshake failed is the peer's business, like the end of a connection.
+    let Ok(stream) = tls.accept(stream).await else { return };
+    line.tls = TlsFacts::of(stream.get_ref().1);
+    line.redirect_to = None;
+    connection(stream, line, house, stages).await;
+}
+
+async fn connection<S, F>(
+    stream: impl Stream + Send + 'static,
+    line: Line,
+    house: Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let idle = Idle::default();
+    let rtt = RttGauge::new();
+    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
+    let line = Arc::new(line);
+    let is_http2 = Arc::new(AtomicBool::new(false));
+    let requests = {
+        let (house, idle, is_http2) = (Arc::clone(&house), idle.clone(), Arc::clone(&is_http2));
+        service_fn(move |request: Request<Incoming>| {
+            idle.asked();
+            is_http2.store(request.version() == Version::HTTP_2, Ordering::Relaxed);
+            let (house, line, rtt) = (Arc::clone(&house), Arc::clone(&line), rtt.clone());
+            async move { Ok::<_, Infallible>(answer(&house, &line, rtt.rtt_ms(), request.into_parts().0).await) }
+        })
+    };
+    let connection = house.http.serve_connection(TokioIo::new(wire), requests);
+    let mut connection = std::pin::pin!(connection);
+    let last_call = async {
+        reached(&mut stages, Stage::LastCall).await;
+        // HTTP/2 says that it ends without losing what is on its way. A caller of HTTP/1 may be sending at this moment:
+        // they are told with their next answer, and closed on only if they do not ask any more.
+        if !is_http2.load(Ordering::Relaxed) {
+            reached(&mut stages, Stage::Draining).await;
+        }
+    };
+    // How a connection ends is the peer's business: nothing about it is worth a line in a log.
+    tokio::select! {
+        biased;
+        _ = connection.as_mut() => return,
+        () = idle.rest() => {}
+        () = last_call => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        _ = connection => {}
+        () = tokio::time::sleep(house.drain) => {}
+        () = reached(&mut stages, Stage::Ended) => {}
+    }
+}
