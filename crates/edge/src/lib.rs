@@ -3,6 +3,7 @@
 //! Every request comes out of here as a [`Visit`]: the request's head, the [`Client`](ipse_model::Client) who made
 //! it and the moment it came. Nothing above looks at a socket or at a forwarding header.
 
+mod acme;
 mod client;
 mod clock;
 mod crowd;
@@ -21,6 +22,7 @@ mod tcp;
 mod tls;
 mod wire;
 
+pub use acme::{Acme, AcmePlan};
 pub use client::{AddressHeader, Trust};
 pub use clock::{Clock, ClockHand};
 pub use facts::FactHeaders;

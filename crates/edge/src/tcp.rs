@@ -8,7 +8,7 @@ use crate::proxy::introduction;
 use crate::reply::Reply;
 use crate::rtt::RttGauge;
 use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, reached};
-use crate::tls::{Tls, TlsFacts, begins_handshake};
+use crate::tls::{Tls, TlsFacts, begins_handshake, was_a_proof};
 use crate::wire::{Stream, Wire};
 use http::{Request, Version};
 use hyper::body::Incoming;
@@ -231,6 +231,9 @@ async fn greet<S, F>(
     }
     // Why a handshake failed is the peer's business, like the end of a connection.
     let Ok(stream) = tls.accept(stream).await else { return };
+    if was_a_proof(stream.get_ref().1) {
+        return;
+    }
     line.tls = TlsFacts::of(stream.get_ref().1);
     line.redirect_to = None;
     connection(stream, line, house, stages).await;

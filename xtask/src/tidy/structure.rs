@@ -20,6 +20,7 @@ const FLOORS: &[(&str, u8)] = &[
 const DOORS: &[(&[&str], &[&str])] = &[
     (&["sqlx", "redis"], &["ipse-store"]),
     (&["rustls", "quinn", "h3", "h3-quinn", "hyper", "hyper-util", "libc", "socket2"], &["ipse-edge"]),
+    (&["hyper-rustls", "instant-acme", "rustls-native-certs"], &["ipse-edge"]),
     // geodata has a server in its tests that shows a certificate nobody trusts.
     (&["tokio-rustls"], &["ipse-edge", "ipse-geodata"]),
     (&["askama", "argon2", "lettre"], &["ipse-site"]),

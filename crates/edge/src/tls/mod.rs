@@ -3,6 +3,9 @@
 mod certificates;
 
 pub use certificates::{CertificateError, CertificateFiles, Certificates};
+pub(crate) use certificates::{Named, read_certificates};
+
+use certificates::PROOF_PROTOCOL;
 
 use ipse_model::TlsVersion;
 use std::borrow::Cow;
@@ -42,19 +45,22 @@ impl Tls {
     /// that change every few hours and are kept nowhere.
     pub fn new(certificates: &Arc<Certificates>) -> Result<Self, rustls::Error> {
         let ticketer = aws_lc_rs::Ticketer::new()?;
-        let config = |versions: &[&'static SupportedProtocolVersion], protocols: &[&str]| {
+        let config = |versions: &[&'static SupportedProtocolVersion], protocols: &[&[u8]]| {
             let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_protocol_versions(versions)?
                 .with_no_client_auth()
                 .with_cert_resolver(Arc::clone(certificates) as _);
-            config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             config.ticketer = Arc::clone(&ticketer);
             // What is sent before the handshake is done can be sent again by anybody who saw it.
             config.max_early_data_size = 0;
             Ok::<_, rustls::Error>(Arc::new(config))
         };
-        let tcp = config(&[&TLS13, &TLS12], &["h2", "http/1.1", "http/1.0"])?;
-        Ok(Self { tcp: TlsAcceptor::from(tcp), quic: config(&[&TLS13], &["h3"])? })
+        let mut protocols: Vec<&[u8]> = vec![b"h2", b"http/1.1", b"http/1.0"];
+        // The last choice, and none at all where no authority has anything to look for.
+        protocols.extend(certificates.has_an_authority().then_some(PROOF_PROTOCOL));
+        let tcp = config(&[&TLS13, &TLS12], &protocols)?;
+        Ok(Self { tcp: TlsAcceptor::from(tcp), quic: config(&[&TLS13], &[b"h3"])? })
     }
 
     /// How handshakes within QUIC are made.
@@ -66,6 +72,11 @@ impl Tls {
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)).await?
     }
+}
+
+/// Whether the other side is an authority, which has seen its proof with the handshake and wants nothing else.
+pub(crate) fn was_a_proof(connection: &ServerConnection) -> bool {
+    connection.alpn_protocol() == Some(PROOF_PROTOCOL)
 }
 
 /// Whether a caller begins a handshake, or speaks clearly at a door that expects one.
