@@ -7,12 +7,13 @@ use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
 use http::HeaderName;
 use ipnet::IpNet;
 use ipse_edge::{
-    AddressHeader, CertificateError, CertificateFiles, Certificates, ConnectionLimits, FactHeaders,
+    AcmePlan, AddressHeader, CertificateError, CertificateFiles, Certificates, ConnectionLimits, FactHeaders,
     ListenAddr, Trust,
 };
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
-use std::collections::BTreeMap;
+use ipse_store::Email;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -62,8 +63,10 @@ pub struct Config {
 pub struct TlsConfig {
     /// Where to listen for it.
     pub listen: Vec<ListenAddr>,
-    /// The certificates; without any, one is made that nobody has signed.
+    /// The certificates; without any, and without an authority, one is made that nobody has signed.
     pub certificates: Vec<CertificateFiles>,
+    /// The authority that is to issue one.
+    pub acme: Option<AcmePlan>,
     /// Whether HTTP/3 is spoken at the same ports.
     pub http3: bool,
     /// Whether callers of clear HTTP are sent there.
@@ -77,7 +80,7 @@ impl TlsConfig {
     pub(crate) fn read_certificates(&self) -> Result<Option<Certificates>, CertificateError> {
         if self.listen.is_empty() {
             Ok(None)
-        } else if self.certificates.is_empty() {
+        } else if self.certificates.is_empty() && self.acme.is_none() {
             let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
             Certificates::self_signed(names.to_vec()).map(Some)
         } else {
@@ -275,22 +278,27 @@ impl Reader<'_> {
         let certificates = self.each("tls_cert", "the path of a file", file);
         let keys = self.each("tls_key", "the path of a file", file);
         let self_signed = self.switch("tls_self_signed");
+        let acme = self.acme();
         let http3 = self.switch("http3");
         let redirect = self.switch("https_redirect");
         let hsts =
             self.one("hsts_seconds", "a number from 0 to 100000000", |text| number(text, 0, 100_000_000));
         let (listen, certificates, keys) = (listen?, certificates?, keys?);
-        let (self_signed, http3, redirect, hsts) = (self_signed?, http3?, redirect?, hsts?);
+        let (self_signed, acme, http3, redirect, hsts) = (self_signed?, acme?, http3?, redirect?, hsts?);
         let given = !certificates.is_empty() || !keys.is_empty();
         let problem = if certificates.len() != keys.len() {
             Some(("tls_cert", "needs one tls_key for each certificate, in the same order"))
         } else if given && self_signed {
             Some(("tls_self_signed", "and tls_cert cannot both be set"))
-        } else if !listen.is_empty() && !given && !self_signed {
+        } else if acme.is_some() && self_signed {
+            Some(("tls_self_signed", "and acme_domain cannot both be set"))
+        } else if !listen.is_empty() && !given && !self_signed && acme.is_none() {
             Some((
                 "tls_listen",
-                "needs a certificate: set tls_cert and tls_key, or try it with tls_self_signed",
+                "needs a certificate: set tls_cert and tls_key, or acme_domain, or try it with tls_self_signed",
             ))
+        } else if listen.is_empty() && acme.is_some() {
+            Some(("acme_domain", "is of no use without tls_listen"))
         } else if listen.is_empty() && (given || self_signed) {
             Some((if given { "tls_cert" } else { "tls_self_signed" }, "is of no use without tls_listen"))
         } else if listen.is_empty() && redirect {
@@ -306,10 +314,42 @@ impl Reader<'_> {
         Some(TlsConfig {
             listen,
             certificates: certificates.into_iter().zip(keys).map(pair).collect(),
+            acme,
             http3,
             redirect,
             hsts: (hsts > 0).then(|| Duration::from_secs(hsts)),
         })
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn acme(&mut self) -> Option<Option<AcmePlan>> {
+        let domains = self.each(
+            "acme_domain",
+            "a DNS name such as ip.example.com, without a wildcard, in its xn-- form if it has other letters",
+            dns_name,
+        );
+        let email = self.optional("acme_email", "an e-mail address such as you@example.com", |text| {
+            text.parse::<Email>().ok().filter(|email| email.as_str().is_ascii())
+        });
+        let directory = self.one("acme_directory", "an address that begins with https://", directory);
+        let ca = self.optional("acme_ca", "the path of a file", file);
+        let (mut domains, email, directory, ca) = (domains?, email?, directory?, ca?);
+        if domains.is_empty() {
+            let unused = ["acme_email", "acme_directory", "acme_ca"]
+                .into_iter()
+                .find(|name| self.given[*name].source != Source::Default);
+            return match unused {
+                None => Some(None),
+                Some(name) => {
+                    self.problem(name, "is of no use without acme_domain");
+                    None
+                }
+            };
+        }
+        let mut seen = BTreeSet::new();
+        domains.retain(|domain| seen.insert(domain.clone()));
+        let email = email.map(|email| email.to_string());
+        Some(Some(AcmePlan { domains, email, directory, ca }))
     }
 
     fn facts(&mut self) -> Option<FactHeaders> {
@@ -491,6 +531,28 @@ fn number(text: &str, least: u64, most: u64) -> Option<u64> {
 
 fn file(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
+}
+
+/// A name that an authority can be shown to be ours: no address, and no wildcard, which TLS-ALPN-01 cannot prove.
+fn dns_name(text: &str) -> Option<String> {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    let named =
+        text.len() <= 253 && text.split('.').all(is_label) && !text.rsplit('.').next().is_some_and(is_number);
+    named.then(|| text.to_ascii_lowercase())
+}
+
+/// The directory of an authority, to the letter: another text is another authority.
+fn directory(text: &str) -> Option<String> {
+    let uri = text.parse::<http::Uri>().ok()?;
+    let is_https = uri.scheme_str() == Some("https") && uri.host().is_some_and(|host| !host.is_empty());
+    let has_password = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    (is_https && !has_password && !text.contains('#')).then(|| text.to_owned())
 }
 
 /// Sources as they may be shown.
@@ -689,6 +751,88 @@ mod tests {
             read(&[listen, ("tls_cert", "a,c"), ("tls_key", "b,d"), ("hsts_seconds", "60")]).unwrap().tls;
         assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
         assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
+    }
+
+    #[test]
+    fn an_authority_needs_names_and_a_door() {
+        let listen = ("tls_listen", "127.0.0.1:8443");
+        let domain = ("acme_domain", "ip.example.com");
+        wrong(&[domain], "environment IPSE_ACME_DOMAIN: is of no use without tls_listen");
+        wrong(
+            &[listen, domain, ("tls_self_signed", "yes")],
+            "environment IPSE_TLS_SELF_SIGNED: and acme_domain cannot both be set",
+        );
+        for (name, value) in
+            [("acme_email", "a@b.example"), ("acme_directory", "https://a.example"), ("acme_ca", "ca.pem")]
+        {
+            let variable = format!("IPSE_{}", name.to_uppercase());
+            wrong(&[(name, value)], &format!("environment {variable}: is of no use without acme_domain"));
+        }
+        wrong(
+            &[listen, domain, ("acme_email", "me")],
+            "environment IPSE_ACME_EMAIL: \"me\" is not allowed; allowed is an e-mail address such as you@example.com",
+        );
+        for directory in
+            ["http://a.example/dir", "a.example", "https://", "https://a:b@a.example/", "https://a b"]
+        {
+            let error = read(&[listen, domain, ("acme_directory", directory)]).unwrap_err();
+            assert!(error.contains("allowed is an address that begins with https://"), "{error}");
+        }
+        let tls = read(&[listen, ("acme_domain", "IP.example.com, b.example,ip.example.com")]).unwrap().tls;
+        let acme = tls.acme.unwrap();
+        assert_eq!(acme.domains, ["ip.example.com", "b.example"]);
+        assert_eq!(acme.directory, "https://acme-v02.api.letsencrypt.org/directory");
+        assert_eq!((acme.email, acme.ca), (None, None));
+        let all = [
+            listen,
+            domain,
+            ("tls_cert", "a"),
+            ("tls_key", "b"),
+            ("acme_email", "You@example.com"),
+            ("acme_directory", "https://ca.internal:9000/acme/acme/directory"),
+            ("acme_ca", "root.pem"),
+        ];
+        let tls = read(&all).unwrap().tls;
+        assert_eq!(
+            (tls.certificates.len(), tls.acme.unwrap().email.as_deref()),
+            (1, Some("you@example.com"))
+        );
+    }
+
+    #[test]
+    fn only_names_can_be_proven() {
+        #[track_caller]
+        fn check(text: &str, expected: Option<&str>) {
+            assert_eq!(dns_name(text).as_deref(), expected, "{text}");
+        }
+        check("ip.example.com", Some("ip.example.com"));
+        check("IP.Example.com", Some("ip.example.com"));
+        check("xn--bcher-kva.example", Some("xn--bcher-kva.example"));
+        check("1.2.3.example", Some("1.2.3.example"));
+        check("intranet", Some("intranet"));
+        let long = [&"a".repeat(64), ".example"].concat();
+        let longer = ["aaaaaaa."; 32].concat() + "example";
+        for text in [
+            "",
+            "*.example.com",
+            "127.0.0.1",
+            "::1",
+            "[::1]",
+            "example.com.",
+            ".example.com",
+            "a..b",
+            "-a.example",
+            "a-.example",
+            "a_b.example",
+            "bücher.example",
+            "a.example:443",
+            "https://a.example",
+            "a b",
+            &long,
+            &longer,
+        ] {
+            check(text, None);
+        }
     }
 
     #[test]

@@ -8,10 +8,11 @@ use crate::update;
 use arc_swap::ArcSwap;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{
-    BindError, CertificateError, Certificates, Clock, Door, Edge, Handed, ListenAddr, Listener, Manner,
+    Acme, BindError, CertificateError, Certificates, Clock, Door, Edge, Handed, ListenAddr, Listener, Manner,
     Opening, QuicDoor, Secrecy, Tls, Visit,
 };
 use ipse_geo::Atlas;
+use ipse_model::Now;
 use ipse_site::Site;
 use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
 use std::net::SocketAddr;
@@ -37,7 +38,6 @@ pub struct Server {
     config: Config,
     clock: Clock,
     doors: Doors,
-    certificates: Option<Arc<Certificates>>,
     addresses: Vec<SocketAddr>,
     urls: Vec<String>,
     base_url: String,
@@ -61,7 +61,7 @@ impl Server {
         let folder = DataFolder::create(&config.data_dir)?;
         let (lock, early) = if config.reuse_port {
             // Callers who come from now on wait for us, and no longer for whoever is about to stop.
-            let doors = open_doors(&config, &mut handed)?;
+            let doors = open_doors(&config, &mut handed, clock.now())?;
             (patient_lock(&folder).await?, Some(doors))
         } else {
             (folder.lock()?, None)
@@ -75,11 +75,11 @@ impl Server {
             let geo = geo.await?;
             let doors = match early {
                 Some(doors) => doors,
-                None => open_doors(&config, &mut handed)?,
+                None => open_doors(&config, &mut handed, clock.now())?,
             };
             Ok((geo, doors))
         };
-        let (geo, (doors, certificates)) = match opened.await {
+        let (geo, doors) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
@@ -97,7 +97,6 @@ impl Server {
             config,
             clock,
             doors,
-            certificates,
             addresses,
             urls,
             base_url,
@@ -165,8 +164,7 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, doors, certificates, base_url, records, ledger, keys, geo, reload, .. } =
-            self;
+        let Self { config, clock, doors, base_url, records, ledger, keys, geo, reload, .. } = self;
         let atlas = Arc::clone(&geo.atlas);
         let links = config.links(base_url);
         let replies = Replies::new(links.clone());
@@ -179,8 +177,10 @@ impl Server {
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
-        let refreshing_certificates = certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
         let https = doors.first(is_tls).filter(|_| config.tls.redirect);
+        let refreshing_certificates =
+            doors.certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
+        let obtaining_certificates = doors.acme.map(|acme| tokio::spawn(acme.run(clock.clone())));
         let edge = Edge {
             doors: doors.streams,
             quic_doors: doors.datagrams,
@@ -209,7 +209,7 @@ impl Server {
         let _ = ending.send(true);
         // A download goes on where it ended, and a snapshot is put in place in one step.
         updating.iter().for_each(JoinHandle::abort);
-        refreshing_certificates.iter().for_each(JoinHandle::abort);
+        refreshing_certificates.iter().chain(&obtaining_certificates).for_each(JoinHandle::abort);
         for task in [refreshing, folding, watching] {
             if !task.is_finished() {
                 let _ = task.await;
@@ -224,10 +224,12 @@ impl Server {
     }
 }
 
-/// All open doors.
+/// All open doors, and the certificates that are shown there.
 struct Doors {
     streams: Vec<Door>,
     datagrams: Vec<QuicDoor>,
+    certificates: Option<Arc<Certificates>>,
+    acme: Option<Acme>,
 }
 
 impl Doors {
@@ -237,12 +239,20 @@ impl Doors {
     }
 }
 
-/// Opens all doors, and reads the certificates of those that speak TLS.
-fn open_doors(config: &Config, handed: &mut Handed) -> Result<(Doors, Option<Arc<Certificates>>), Error> {
-    let certificates = config.tls.read_certificates()?.map(Arc::new);
+/// Reads the certificates, if there is a door of HTTPS, and prepares for the authority that issues one.
+fn open_certificates(config: &Config, now: Now) -> Result<(Option<Arc<Certificates>>, Option<Acme>), Error> {
+    let Some(certificates) = config.tls.read_certificates()? else { return Ok((None, None)) };
+    let Some(plan) = config.tls.acme.clone() else { return Ok((Some(Arc::new(certificates)), None)) };
+    let (acme, certificates) = Acme::open(plan, &config.data_dir.join("acme"), certificates, now)?;
+    Ok((Some(certificates), Some(acme)))
+}
+
+/// Opens all doors; those that speak TLS show the certificates.
+fn open_doors(config: &Config, handed: &mut Handed, now: Now) -> Result<Doors, Error> {
+    let (certificates, acme) = open_certificates(config, now)?;
     let tls = certificates.as_ref().map(Tls::new);
     let tls = tls.transpose().map_err(CertificateError::Made)?;
-    let mut doors = Doors { streams: Vec::new(), datagrams: Vec::new() };
+    let mut doors = Doors { streams: Vec::new(), datagrams: Vec::new(), certificates, acme };
     let mut open = |addresses: &[ListenAddr], datagrams: bool, manner: Manner| {
         let opened = ipse_edge::bind(addresses, Opening { datagrams, shared: config.reuse_port }, handed)?;
         let with_manner = |listener| Door { listener, manner: manner.clone() };
@@ -259,7 +269,7 @@ fn open_doors(config: &Config, handed: &mut Handed) -> Result<(Doors, Option<Arc
         let quic = |source| Error::System { what: "cannot open a door for HTTP/3", source };
         doors.datagrams.push(QuicDoor::open(socket, tls).map_err(quic)?);
     }
-    Ok((doors, certificates))
+    Ok(doors)
 }
 
 /// Waits for whoever serves from this folder to stop: we were started to take over.

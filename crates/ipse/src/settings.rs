@@ -74,6 +74,35 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Make a certificate that nobody has signed, for trying HTTPS",
     },
     Setting {
+        name: "acme_domain",
+        default: &[],
+        shape: Shape::Many,
+        value: "NAME",
+        help: "Obtain and renew a certificate for this name from an authority, by ACME, and accept the authority's terms \
+               of service; repeatable, all names in one certificate",
+    },
+    Setting {
+        name: "acme_email",
+        default: &[],
+        shape: Shape::One,
+        value: "EMAIL",
+        help: "Where the authority may write to",
+    },
+    Setting {
+        name: "acme_directory",
+        default: &["https://acme-v02.api.letsencrypt.org/directory"],
+        shape: Shape::One,
+        value: "URL",
+        help: "The authority, by the address of its ACME directory",
+    },
+    Setting {
+        name: "acme_ca",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "Who may vouch for the directory's own certificate beside those whom the system trusts, PEM",
+    },
+    Setting {
         name: "http3",
         default: &["yes"],
         shape: Shape::Switch,
