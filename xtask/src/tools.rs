@@ -110,6 +110,13 @@ const TOOLS: &[Tool] = &[
         arch: "caddy",
     },
     Tool {
+        what: "pebble",
+        is_there: || all_there(&["pebble", "pebble-challtestsrv"]),
+        debian: "pebble",
+        fedora: "golang-github-letsencrypt-pebble",
+        arch: "pebble",
+    },
+    Tool {
         what: "Python 3.10 or later with venv",
         is_there: || python().is_some(),
         debian: "python3-venv",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod acme;
 mod address;
 mod browser;
 mod commands;
@@ -71,6 +72,8 @@ struct Plan<'a> {
     settings: &'a [(&'a str, &'a str)],
     keys: &'a [(Scope, Option<u32>)],
     atlas: Atlas,
+    /// Where the clock stands at first; noon if it does not matter.
+    now: Option<Now>,
 }
 
 impl House {
@@ -99,7 +102,7 @@ impl House {
         let mut settings = vec![("listen", "127.0.0.1:0"), ("data_dir", data_dir.as_str())];
         settings.extend(plan.settings);
         let config = Config::from_settings(&settings).unwrap();
-        let (clock, hand) = Clock::standing_at(NOON);
+        let (clock, hand) = Clock::standing_at(plan.now.unwrap_or(NOON));
         let (server, keys) = runtime.block_on(async {
             let folder = DataFolder::create(&config.data_dir).unwrap();
             let records = Records::open(&folder).await.unwrap();

@@ -144,7 +144,7 @@ impl Drop for Proxied {
 }
 
 /// A port that was free a moment ago, on all addresses of both families.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let is_free = |address: &str, port| TcpListener::bind((address, port)).is_ok();
     loop {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
