@@ -59,22 +59,102 @@ impl FromStr for AddressHeader {
     }
 }
 
-/// What the connection itself tells about its peer.
-pub(crate) struct Connection {
+/// What the connection itself tells about its peer. Above the edge it has one use: to have it explained how the caller
+/// was found, see [`Trust::explain`].
+pub struct Connection {
     pub(crate) peer: Address,
+    pub(crate) arrival: Arrival,
     pub(crate) http: Option<HttpVersion>,
     pub(crate) tls: Option<TlsFacts>,
     pub(crate) rtt_ms: Option<u32>,
+}
+
+/// How a peer came to be the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The socket is its own.
+    Socket,
+    /// The peer of the socket introduced it with the PROXY protocol.
+    Introduced {
+        /// The peer of the socket.
+        by: Address,
+        /// Whether the introduced one shook hands with us, through the proxy.
+        own_tls: bool,
+    },
+    /// Nobody came: somebody wants to know what would be.
+    Imagined,
+}
+
+impl Connection {
+    /// A connection that nobody made, from this peer.
+    #[must_use]
+    pub fn imagined(peer: IpAddr) -> Self {
+        let peer = Address::new(peer);
+        Self { peer, arrival: Arrival::Imagined, http: None, tls: None, rtt_ms: None }
+    }
+}
+
+/// A header that holds a list of hops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    XForwardedFor,
+    Forwarded,
+}
+
+impl List {
+    pub(crate) fn name(self) -> HeaderName {
+        match self {
+            Self::XForwardedFor => X_FORWARDED_FOR,
+            Self::Forwarded => FORWARDED,
+        }
+    }
+
+    /// The hops of all its lines, left to right.
+    pub(crate) fn hops(self, headers: &HeaderMap) -> Vec<Option<IpAddr>> {
+        let hops: fn(&HeaderValue) -> Vec<Option<IpAddr>> = match self {
+            Self::XForwardedFor => forwarded::x_forwarded_for,
+            Self::Forwarded => forwarded::forwarded,
+        };
+        headers.get_all(self.name()).iter().flat_map(hops).collect()
+    }
+}
+
+/// How far a list could be followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Walk {
+    pub(crate) list: List,
+    /// The last address that is certain.
+    pub(crate) address: Address,
+    /// How many hops, counted from the right, led there.
+    pub(crate) followed: usize,
+}
+
+/// What a trusted peer says about who the caller is.
+pub(crate) struct Reported {
+    pub(crate) address: Address,
+    /// Where it came from.
+    pub(crate) by: Word,
+}
+
+/// In which header a trusted peer said it.
+pub(crate) enum Word {
+    /// In this list.
+    One(Walk),
+    /// In both lists, which lead to the same address.
+    Both(Walk, Walk),
+    /// In both lists, which lead to different addresses.
+    Contradiction(Walk, Walk),
+    /// In the header that holds one address; `false` if it does not hold exactly one.
+    Single(bool),
 }
 
 impl Trust {
     /// The caller of one request. Once a proxy speaks for the caller, the facts of the connection are the proxy's
     /// own and say nothing about the caller.
     pub(crate) fn client(&self, connection: &Connection, headers: &HeaderMap) -> Client {
-        let reported =
-            if self.is_trusted(connection.peer) { self.reported(connection.peer, headers) } else { None };
+        let reported = self.reported(connection.peer, headers);
         let direct = reported.is_none();
-        let mut address = reported.unwrap_or(connection.peer);
+        let mut address = reported.map_or(connection.peer, |reported| reported.address);
         if let Some(pretend) = self.pretend
             && !address.is_global()
         {
@@ -96,48 +176,65 @@ impl Trust {
         }
     }
 
-    /// The address that a trusted peer reports, or `None` if it reports nothing at all.
-    fn reported(&self, peer: Address, headers: &HeaderMap) -> Option<Address> {
-        let listed = |name, hops: fn(&HeaderValue) -> Vec<Option<IpAddr>>| {
-            let hops: Vec<_> = headers.get_all(name).iter().flat_map(hops).collect();
-            // A header without a single hop says nothing.
-            (!hops.is_empty()).then(|| self.walk(peer, hops.into_iter().rev()))
-        };
+    /// Whom a trusted peer speaks for; `None` if it is not trusted, or says nothing at all.
+    pub(crate) fn reported(&self, peer: Address, headers: &HeaderMap) -> Option<Reported> {
+        if !self.is_trusted(peer) {
+            return None;
+        }
+        let one = |walk: Walk| Reported { address: walk.address, by: Word::One(walk) };
         match &self.header {
-            AddressHeader::XForwardedFor => listed(X_FORWARDED_FOR, forwarded::x_forwarded_for),
-            AddressHeader::Forwarded => listed(FORWARDED, forwarded::forwarded),
+            AddressHeader::XForwardedFor => self.walk(peer, List::XForwardedFor, headers).map(one),
+            AddressHeader::Forwarded => self.walk(peer, List::Forwarded, headers).map(one),
             AddressHeader::Auto => {
-                let x_forwarded_for = listed(X_FORWARDED_FOR, forwarded::x_forwarded_for);
-                let forwarded = listed(FORWARDED, forwarded::forwarded);
+                let x_forwarded_for = self.walk(peer, List::XForwardedFor, headers);
+                let forwarded = self.walk(peer, List::Forwarded, headers);
                 match (x_forwarded_for, forwarded) {
-                    (Some(one), Some(other)) if one != other => Some(peer),
-                    (one, other) => one.or(other),
+                    (Some(first), Some(second)) if first.address != second.address => {
+                        Some(Reported { address: peer, by: Word::Contradiction(first, second) })
+                    }
+                    (Some(first), Some(second)) => {
+                        Some(Reported { address: first.address, by: Word::Both(first, second) })
+                    }
+                    (first, second) => first.or(second).map(one),
                 }
             }
             AddressHeader::Single(name) => {
                 let mut lines = headers.get_all(name).iter();
                 let only = lines.next()?;
                 let only = if lines.next().is_none() { only.to_str().ok() } else { None };
-                Some(only.and_then(|text| forwarded::address(text.trim())).map_or(peer, Address::new))
+                let address = only.and_then(|text| forwarded::address(text.trim()));
+                let by = Word::Single(address.is_some());
+                Some(Reported { address: address.map_or(peer, Address::new), by })
             }
         }
     }
 
     /// From the right, hop by hop, as long as the last address is a trusted proxy that can vouch for the next.
-    /// Rubbish ends the walk at the last address that is certain.
-    fn walk(&self, peer: Address, hops_from_the_right: impl Iterator<Item = Option<IpAddr>>) -> Address {
-        let mut certain = peer;
-        for hop in hops_from_the_right {
+    /// Rubbish ends the walk at the last address that is certain. A list without a single hop says nothing.
+    fn walk(&self, peer: Address, list: List, headers: &HeaderMap) -> Option<Walk> {
+        let hops = list.hops(headers);
+        if hops.is_empty() {
+            return None;
+        }
+        let mut walk = Walk { list, address: peer, followed: 0 };
+        for hop in hops.into_iter().rev() {
             match hop {
-                Some(ip) if self.is_trusted(certain) => certain = Address::new(ip),
+                Some(ip) if self.is_trusted(walk.address) => {
+                    walk = Walk { address: Address::new(ip), followed: walk.followed + 1, ..walk };
+                }
                 _ => break,
             }
         }
-        certain
+        Some(walk)
     }
 
     pub(crate) fn is_trusted(&self, address: Address) -> bool {
-        self.proxies.iter().any(|network| network.contains(&address.ip()))
+        self.trusting(address).is_some()
+    }
+
+    /// The network of the trusted proxies that an address is in.
+    pub(crate) fn trusting(&self, address: Address) -> Option<IpNet> {
+        self.proxies.iter().find(|network| network.contains(&address.ip())).copied()
     }
 }
 
@@ -162,7 +259,9 @@ mod tests {
             map.append(HeaderName::from_str(name).unwrap(), HeaderValue::from_str(value).unwrap());
         }
         let peer = Address::new(peer.parse().unwrap());
-        let connection = Connection { peer, http: Some(HttpVersion::Http11), tls: None, rtt_ms: Some(3) };
+        let arrival = Arrival::Socket;
+        let http = Some(HttpVersion::Http11);
+        let connection = Connection { peer, arrival, http, tls: None, rtt_ms: Some(3) };
         trust.client(&connection, &map)
     }
 
@@ -300,8 +399,7 @@ mod tests {
             for line in &lines {
                 headers.append(X_FORWARDED_FOR, HeaderValue::from_bytes(line).unwrap());
             }
-            let peer = Address::new("127.0.0.1".parse().unwrap());
-            let connection = Connection { peer, http: None, tls: None, rtt_ms: None };
+            let connection = Connection::imagined("127.0.0.1".parse().unwrap());
             let found = trust("auto").client(&connection, &headers).address.ip();
             prop_assert_eq!(found, "203.0.113.1".parse::<IpAddr>().unwrap());
         }

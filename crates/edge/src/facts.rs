@@ -43,11 +43,36 @@ impl FactHeaders {
     }
 }
 
-/// The value of a header that is there once: of two, one may be the caller's.
+/// What a header holds that should be there once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told<'a> {
+    /// It is not there.
+    Nothing,
+    /// This, without blanks around it.
+    Once(&'a str),
+    /// Bytes that are no text.
+    NoText,
+    /// It is there more than once: of two, one may be the caller's.
+    Repeated,
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn by(headers: &'a HeaderMap, name: &HeaderName) -> Self {
+        let mut lines = headers.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (None, _) => Self::Nothing,
+            (Some(only), None) => only.to_str().map_or(Self::NoText, |text| Self::Once(text.trim())),
+            (Some(_), Some(_)) => Self::Repeated,
+        }
+    }
+}
+
+/// The value of a header that is there once.
 fn only<'a>(headers: &'a HeaderMap, name: Option<&HeaderName>) -> Option<&'a str> {
-    let mut lines = headers.get_all(name?).iter();
-    let only = lines.next()?;
-    if lines.next().is_none() { only.to_str().ok().map(str::trim) } else { None }
+    match Told::by(headers, name?) {
+        Told::Once(text) => Some(text),
+        Told::Nothing | Told::NoText | Told::Repeated => None,
+    }
 }
 
 /// `TLSv1.3` (nginx, `HAProxy`, AWS, Cloudflare), `tls1.3` (Caddy), `TLS 1.3`, `1.3`.

@@ -7,6 +7,7 @@ mod acme;
 mod client;
 mod clock;
 mod crowd;
+mod doctor;
 mod facts;
 mod fault;
 mod forwarded;
@@ -23,8 +24,11 @@ mod tls;
 mod wire;
 
 pub use acme::{Acme, AcmePlan};
-pub use client::{AddressHeader, Trust};
+pub use client::{AddressHeader, Connection, Trust};
 pub use clock::{Clock, ClockHand};
+pub use doctor::{
+    Diagnosis, Entrance, FactName, Fate, Hop, KnownFact, Origin, Peer, Reading, Remark, ShownHeader, Weight,
+};
 pub use facts::FactHeaders;
 pub use fault::{FaultReplies, HttpFault};
 pub use listen::{BindError, Handed, ListenAddr, NotAListenAddr, Opened, Opening, bind};

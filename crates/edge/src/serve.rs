@@ -1,7 +1,7 @@
 //! The open doors and the one way through them: whatever a caller speaks, a request comes out with its [`Client`], and a
 //! reply goes back. At the end callers are let go in peace.
 
-use crate::client::{Connection, Trust};
+use crate::client::{Arrival, Connection, Trust};
 use crate::clock::Clock;
 use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
@@ -47,6 +47,8 @@ pub struct Visit {
     pub now: Now,
     /// The head of the request. Nothing that is served takes a body.
     pub request: Parts,
+    /// What the connection itself told, for explaining how the caller was found.
+    pub connection: Connection,
 }
 
 /// The open doors, and what stands behind them.
@@ -242,11 +244,14 @@ impl Line {
     /// What is certain about the connection of a caller who speaks this version of HTTP.
     fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
         match &self.introduced {
-            None | Some(None) => Connection { peer: self.peer, http, tls: self.tls.clone(), rtt_ms },
+            None | Some(None) => {
+                Connection { peer: self.peer, arrival: Arrival::Socket, http, tls: self.tls.clone(), rtt_ms }
+            }
             // The socket is the proxy's. What comes through TLS of ours is the caller's own word; in the clear it may be
             // the proxy's, unless it says what the caller spoke.
             Some(Some(introduced)) => Connection {
                 peer: introduced.address,
+                arrival: Arrival::Introduced { by: self.peer, own_tls: self.tls.is_some() },
                 http: if self.tls.is_some() { http } else { introduced.http },
                 tls: self.tls.clone().or_else(|| introduced.tls.clone()),
                 rtt_ms: None,
@@ -275,7 +280,7 @@ where
         (None, None) => {
             let connection = line.facts(http_version(version), rtt_ms);
             let client = house.trust.client(&connection, &request.headers);
-            let visit = Visit { client, now, request };
+            let visit = Visit { client, now, request, connection };
             // The call itself may panic as well as the future that it makes.
             let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))

@@ -55,6 +55,7 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, Request, StatusCode};
+    use ipse_edge::Connection;
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
     use std::net::IpAddr;
 
@@ -86,7 +87,8 @@ mod tests {
             colo: None,
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
-        let visit = Visit { client, now, request: request.into_parts().0 };
+        let connection = Connection::imagined(client.address.ip());
+        let visit = Visit { client, now, request: request.into_parts().0, connection };
         let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, atlas));
         Answered {
             status: head.status,
