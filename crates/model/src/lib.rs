@@ -16,6 +16,7 @@ mod problem;
 mod refusal;
 mod scope;
 mod time;
+mod token;
 mod written;
 
 pub use address::Address;
@@ -33,4 +34,5 @@ pub use problem::{ErrorBody, Problem};
 pub use refusal::Refusal;
 pub use scope::{NotAScope, Scope};
 pub use time::{Day, Now};
+pub use token::{DoctorToken, NotADoctorToken};
 pub use written::{Area, Written, quote_into, quoted, system_names, unquoted};

@@ -4,6 +4,7 @@
 
 mod boot;
 mod counters;
+mod doctor;
 mod error;
 mod folder;
 mod keytable;
@@ -12,6 +13,7 @@ mod records;
 
 pub use boot::BootId;
 pub use counters::{Counters, KeyCharge, Subject};
+pub use doctor::DoctorLinks;
 pub use error::Error;
 pub use folder::{DataFolder, FolderLock};
 pub use keytable::KeyTable;
