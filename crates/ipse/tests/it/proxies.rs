@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -143,12 +144,15 @@ impl Drop for Proxied {
     }
 }
 
-/// A port that was free a moment ago, on all addresses of both families.
+/// A port that is free on both families, and below those that the system gives to whoever asks for any: a test that runs
+/// at the same time cannot be given it before the proxy listens.
 pub(crate) fn free_port() -> u16 {
-    let is_free = |address: &str, port| TcpListener::bind((address, port)).is_ok();
+    static TRIED: AtomicU32 = AtomicU32::new(0);
     loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        if is_free("0.0.0.0", port) && is_free("::", port) {
+        let number = std::process::id().wrapping_mul(64).wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        let port = 10_000 + u16::try_from(number % 20_000).unwrap();
+        let free = ["0.0.0.0", "::"].map(|ip| TcpListener::bind((ip, port)).is_ok());
+        if free == [true, true] {
             return port;
         }
     }
