@@ -7,8 +7,8 @@ use crate::update::{GeoUpdates, LicenceKey, MaxMind, Rhythm, Secret};
 use http::HeaderName;
 use ipnet::IpNet;
 use ipse_edge::{
-    AcmePlan, AddressHeader, CertificateError, CertificateFiles, Certificates, ConnectionLimits, FactHeaders,
-    ListenAddr, Trust,
+    AcmePlan, AddressHeader, CertificateError, CertificateFiles, Certificates, ConnectionLimits, Entrance,
+    FactHeaders, ListenAddr, Trust,
 };
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
@@ -161,6 +161,13 @@ impl Config {
         }
     }
 
+    /// The doors as they are planned.
+    pub(crate) fn entrances(&self) -> Vec<Entrance> {
+        let ordinary = self.listen.iter().chain(&self.tls.listen).map(|at| (at, false));
+        let introduced = self.proxy_listen.iter().map(|at| (at, true));
+        ordinary.chain(introduced).map(|(at, introduces)| Entrance { at: at.clone(), introduces }).collect()
+    }
+
     /// The configuration of a server that was given nothing but these settings. For tests and fault campaigns.
     pub fn from_settings(settings: &[(&str, &str)]) -> Result<Self, Error> {
         let environment = settings.iter().map(|(name, value)| {
@@ -178,6 +185,11 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// The address under which callers reach the server, and whether an operator said so.
+    pub(crate) fn base_url(&self) -> (&str, bool) {
+        (&self.links.base_url, !self.given["base_url"].values.is_empty())
+    }
+
     /// A table of every setting with its value and where that came from.
     pub(crate) fn table(&self) -> Table {
         let mut table = Table::new(["SETTING", "VALUE", "FROM"]);

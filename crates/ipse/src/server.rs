@@ -6,15 +6,16 @@ use crate::geo::{Geo, Origin};
 use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
+use http::Method;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{
-    Acme, BindError, CertificateError, Certificates, Clock, Door, Edge, Handed, ListenAddr, Listener, Manner,
-    Opening, QuicDoor, Secrecy, Tls, Visit,
+    Acme, BindError, CertificateError, Certificates, Clock, Door, Edge, Entrance, Handed, ListenAddr,
+    Listener, Manner, Opening, QuicDoor, Secrecy, Tls, Trust, Visit,
 };
 use ipse_geo::Atlas;
 use ipse_model::Now;
-use ipse_site::Site;
-use ipse_store::{BootId, Counters, DataFolder, FolderLock, KeyTable, Ledger, Records};
+use ipse_site::{Examination, Site};
+use ipse_store::{BootId, Counters, DataFolder, DoctorLinks, FolderLock, KeyTable, Ledger, Records};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub struct Server {
     keys: Arc<KeyTable>,
     geo: Geo,
     reload: Arc<Notify>,
+    doctor_links: DoctorLinks,
     /// Held until everything is written.
     _lock: FolderLock,
 }
@@ -105,6 +107,7 @@ impl Server {
             keys,
             geo,
             reload,
+            doctor_links: DoctorLinks::of(&folder),
             _lock: lock,
         })
     }
@@ -165,12 +168,14 @@ impl Server {
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let Self { config, clock, doors, base_url, records, ledger, keys, geo, reload, .. } = self;
+        let doctor =
+            Doctor { links: self.doctor_links, trust: config.trust.clone(), entrances: config.entrances() };
         let atlas = Arc::clone(&geo.atlas);
         let links = config.links(base_url);
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
-        let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas });
+        let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas, doctor });
 
         let (ending, ended) = watch::channel(false);
         let mut refreshing = tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), ended.clone()));
@@ -337,17 +342,45 @@ struct House {
     api: Api<Ledger>,
     site: Site,
     atlas: Arc<ArcSwap<Atlas>>,
+    doctor: Doctor,
+}
+
+/// What the doctor needs to examine a request.
+struct Doctor {
+    links: DoctorLinks,
+    trust: Trust,
+    entrances: Vec<Entrance>,
 }
 
 impl House {
     async fn answer(&self, visit: &Visit) -> ipse_edge::Reply {
         let path = visit.request.uri.path();
         let api = Api::<Ledger>::owns(path);
-        let reply =
-            if api { self.api.answer(visit).await } else { self.site.answer(visit, &self.atlas.load()) };
+        let reply = if api {
+            self.api.answer(visit).await
+        } else if let Some(token) = path.strip_prefix("/doctor/")
+            && self.doctor.admits(token, visit).await
+        {
+            let Doctor { trust, entrances, .. } = &self.doctor;
+            let diagnosis = &trust.explain(&visit.connection, &visit.request.headers);
+            let (setup, forged) = (&trust.review(entrances), &trust.forged_headers());
+            self.site.examine(visit, &Examination { diagnosis, setup, forged })
+        } else {
+            // Who has no link that is good learns no more than that there is nothing.
+            self.site.answer(visit, &self.atlas.load())
+        };
         // No path: it could hold anything, and the query holds keys.
         tracing::debug!(api, http.status = reply.status().as_u16(), "answered");
         reply
+    }
+}
+
+impl Doctor {
+    /// Whether somebody came by a link that an operator made, and that has not ended.
+    async fn admits(&self, token: &str, visit: &Visit) -> bool {
+        let reads = [Method::GET, Method::HEAD].contains(&visit.request.method);
+        let (links, token, now) = (self.links.clone(), token.to_owned(), visit.now);
+        reads && tokio::task::spawn_blocking(move || links.admit(&token, now)).await.unwrap_or(false)
     }
 }
 

@@ -6,6 +6,7 @@
 mod assets;
 mod attribution;
 mod docs;
+mod doctor;
 mod enterprise;
 mod errors;
 mod fields;
@@ -17,4 +18,5 @@ mod signup;
 mod site;
 mod visitor;
 
+pub use doctor::{Examination, examination_as_text, lie, remarks_as_text};
 pub use site::Site;

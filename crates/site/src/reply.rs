@@ -24,6 +24,7 @@ pub(crate) enum Keep {
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; \
                                        form-action 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// A page that was found.
@@ -32,6 +33,11 @@ pub(crate) fn page(links: &Links, keep: Keep, template: &impl Template) -> Reply
         Ok(html) => reply(StatusCode::OK, HTML, keep, html),
         Err(_) => json(links, &INTERNAL_ERROR),
     }
+}
+
+/// The same for whoever reads in a terminal.
+pub(crate) fn text(keep: Keep, text: String) -> Reply {
+    reply(StatusCode::OK, TEXT, keep, text)
 }
 
 /// A file that is part of the program.
@@ -92,7 +98,7 @@ fn json(links: &Links, problem: &Section) -> Reply {
 }
 
 /// Whether `Accept` names HTML itself. A wildcard, as command-line tools send it, is no wish for a page.
-fn names_html(asked: &HeaderMap) -> bool {
+pub(crate) fn names_html(asked: &HeaderMap) -> bool {
     let values = asked.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {
         let media_type = range.split(';').next().unwrap_or_default();

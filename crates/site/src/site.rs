@@ -1,5 +1,6 @@
 //! `Site`: from a path to its page.
 
+use crate::doctor::{self, Examination};
 use crate::{assets, docs, enterprise, home, reply, signup};
 use http::Method;
 use ipse_edge::{Reply, Visit};
@@ -47,6 +48,12 @@ impl Site {
             return reply::method_not_allowed(links, &visit.request.headers);
         }
         page()
+    }
+
+    /// What the doctor tells about one request. Whoever may not see it gets what [`answer`](Self::answer) says.
+    #[must_use]
+    pub fn examine(&self, visit: &Visit, examination: &Examination<'_>) -> Reply {
+        doctor::answer(&self.links, visit, examination)
     }
 }
 

@@ -9,7 +9,7 @@ use ipse_model::Address;
 use std::net::IpAddr;
 
 /// A door as it is planned, as far as it matters for who can come to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entrance {
     /// Where it is.
     pub at: ListenAddr,
@@ -72,8 +72,8 @@ impl Trust {
         let is_list = !matches!(self.header, AddressHeader::Single(_));
         // Where others than our own machine can come in, from each network.
         let doors = |network: &IpNet| -> Vec<ListenAddr> {
-            let reached = entrances.iter().filter(|entrance| is_reached(entrance.at, network));
-            reached.map(|entrance| entrance.at).collect()
+            let reached = entrances.iter().filter(|entrance| is_reached(&entrance.at, network));
+            reached.map(|entrance| entrance.at.clone()).collect()
         };
         let mut groups: [Vec<IpNet>; 5] = Default::default();
         let [local, direct_private, direct_public, through, useless] = &mut groups;
@@ -223,9 +223,11 @@ fn overlaps_global(network: &IpNet) -> bool {
 }
 
 /// Whether somebody in a network can come to a door without being on our own machine.
-fn is_reached(door: ListenAddr, network: &IpNet) -> bool {
+fn is_reached(door: &ListenAddr, network: &IpNet) -> bool {
     match door {
-        ListenAddr::Localhost(_) => false,
+        ListenAddr::Localhost(_) | ListenAddr::Unix(_) => false,
+        // Where a socket is that we are handed is not known before.
+        ListenAddr::Handed(_) => true,
         ListenAddr::Socket(socket) => {
             let ip = socket.ip().to_canonical();
             // A door of IPv6 that is open to everybody is open to IPv4 as well.

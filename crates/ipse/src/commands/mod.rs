@@ -2,6 +2,7 @@
 
 mod account;
 mod data;
+mod doctor;
 mod key;
 mod serve;
 
@@ -48,6 +49,8 @@ enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Say who is believed about callers' addresses, who could lie about them, and what became of one request
+    Doctor(doctor::Doctor),
 }
 
 #[derive(Subcommand)]
@@ -91,6 +94,7 @@ fn dispatch(line: Line) -> Result<(), Error> {
         Command::Account(command) => account::run(command),
         Command::Key(command) => key::run(command),
         Command::Data(command) => data::run(&command),
+        Command::Doctor(command) => doctor::run(&command),
         Command::Config(ConfigCommand::Check { flags }) => {
             check_updates(&read(&flags.0)?)?;
             say("The configuration is valid.");

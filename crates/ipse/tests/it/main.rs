@@ -11,6 +11,7 @@ mod connections;
 mod cors;
 mod data;
 mod demo;
+mod doctor;
 mod geo;
 mod hand_over;
 mod http3;

@@ -23,12 +23,12 @@ fn block(language: &str) -> String {
 }
 
 /// A server with the documented settings, and a proxy before it.
-struct Proxied {
+pub(crate) struct Proxied {
     proxy: Child,
     port: u16,
     folder: TempDir,
     key: TestKey,
-    _house: House,
+    pub(crate) house: House,
 }
 
 impl Proxied {
@@ -66,8 +66,7 @@ impl Proxied {
         let log = fs::File::create(folder.path().join("log")).unwrap();
         let mut command = start(&file, folder.path());
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        let proxied =
-            Self { proxy: command.spawn().unwrap(), port, folder, key: keys.remove(0), _house: house };
+        let proxied = Self { proxy: command.spawn().unwrap(), port, folder, key: keys.remove(0), house };
         proxied.wait();
         proxied
     }
@@ -85,14 +84,19 @@ impl Proxied {
 
     /// The answer to curl, which comes to the proxy from this address and with these arguments.
     fn answer(&self, from: &str, arguments: &[&str]) -> Value {
+        let body = self.fetch("/api/v1/ip", from, arguments);
+        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+    }
+
+    /// What curl gets from a path of the proxy.
+    pub(crate) fn fetch(&self, path: &str, from: &str, arguments: &[&str]) -> String {
         let to = if from.contains(':') { "[::1]" } else { "127.0.0.1" };
         let host = format!("ip.example.com:{}:{to}", self.port);
         let key = format!("authorization: Bearer {}", self.key.text);
         let mut command = Command::new("curl");
         command.args(["-sS", "--noproxy", "*", "-H", &key, "--resolve", &host, "--cacert"]);
         command.arg(self.folder.path().join("it.pem")).args(["--interface", from]).args(arguments);
-        let body = output(command.arg(format!("https://ip.example.com:{}/api/v1/ip", self.port)));
-        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
+        output(command.arg(format!("https://ip.example.com:{}{path}", self.port)))
     }
 
     /// Asks in all ways, and checks that everything told is true.
@@ -158,16 +162,20 @@ pub(crate) fn free_port() -> u16 {
     }
 }
 
-#[test]
-fn nginx_tells_the_truth() {
-    let proxied = Proxied::new("nginx", &[], |file, folder| {
+/// nginx as the documentation sets it up, with what these settings add to ours.
+pub(crate) fn behind_nginx(settings: &[(&str, &str)]) -> Proxied {
+    Proxied::new("nginx", settings, |file, folder| {
         let mut command = Command::new("nginx");
         command.arg("-c").arg(file).arg("-p").arg(folder);
         command.args(["-e", "stderr", "-g"]);
         command.arg(format!("daemon off; master_process off; pid {};", folder.join("pid").display()));
         command
-    });
-    proxied.check(true);
+    })
+}
+
+#[test]
+fn nginx_tells_the_truth() {
+    behind_nginx(&[]).check(true);
 }
 
 fn haproxy(file: &Path, _: &Path) -> Command {
@@ -187,7 +195,7 @@ fn haproxy_tells_the_truth_with_the_proxy_protocol() {
 }
 
 /// What comes back for these bytes until the connection ends.
-fn exchange(door: SocketAddr, bytes: &[u8]) -> String {
+pub(crate) fn exchange(door: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(door).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
