@@ -1,13 +1,15 @@
 //! The torture harness and its measurements: built for release beside the server that they drive.
 
 use crate::default_data::DEFAULT_DATA;
-use crate::{geo_sources, run};
+use crate::{geo_sources, run, tools};
 use anyhow::Context;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// What is held to the sources of the default data.
 const GEO: &str = "geo";
+/// What asks with a client of HTTP/3, which is a program in Python.
+const WITH_PYTHON: [&str; 2] = ["rtt", "short"];
 
 pub(crate) fn torture(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     start(root, &[], arguments)
@@ -28,6 +30,9 @@ fn start(root: &Path, before: &[&str], arguments: &[String]) -> anyhow::Result<E
     harness.env("XTASK_DEFAULT_DATA", root.join(DEFAULT_DATA));
     if arguments.first().is_some_and(|name| name == GEO) {
         with_sources(root, &mut harness)?;
+    }
+    if arguments.first().is_some_and(|name| WITH_PYTHON.contains(&name.as_str())) {
+        harness.env("XTASK_PYTHON", tools::venv(root)?);
     }
     Ok(run::exit_code(run::status(&mut harness)?))
 }

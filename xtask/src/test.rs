@@ -52,8 +52,10 @@ fn steps(root: &Path, report: &mut Report) -> anyhow::Result<()> {
     report.counts = Some(counts);
     tested?;
     report.step("torture, short", || {
+        let mut torture = run::cargo(root);
+        torture.args(["run", "-p", "ipse-torture", "--locked", "--", "short"]);
         must(
-            run::cargo(root).args(["run", "-p", "ipse-torture", "--locked", "--", "short"]),
+            torture.env("XTASK_PYTHON", &peers.python),
             "Read above which campaign failed and with which seed, and repeat it with `cargo xtask torture`.",
         )
     })

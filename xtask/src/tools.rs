@@ -230,7 +230,7 @@ fn python() -> Option<PathBuf> {
 }
 
 /// The Python of our own environment, which is made anew whenever what it is made from has changed.
-fn venv(root: &Path) -> anyhow::Result<PathBuf> {
+pub(crate) fn venv(root: &Path) -> anyhow::Result<PathBuf> {
     let folder = run::target_folder(root).join("tools/venv");
     let inside = folder.join("bin/python");
     let requirements = root.join("xtask/requirements.txt");
