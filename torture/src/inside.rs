@@ -15,6 +15,8 @@ use tokio::task::JoinHandle;
 /// A running server.
 pub(crate) struct Inside {
     pub(crate) address: SocketAddr,
+    /// Every door: the clear ones first, those of the PROXY protocol last.
+    pub(crate) addresses: Vec<SocketAddr>,
     /// The records that the server works with.
     pub(crate) records: Records,
     runtime: Runtime,
@@ -24,8 +26,13 @@ pub(crate) struct Inside {
 
 impl Inside {
     pub(crate) fn start(data_dir: &Path, clock: Clock) -> Result<Self> {
+        Self::start_with(data_dir, clock, &[("listen", "127.0.0.1:0")])
+    }
+
+    /// With these settings beside the folder.
+    pub(crate) fn start_with(data_dir: &Path, clock: Clock, settings: &[(&str, &str)]) -> Result<Self> {
         let data_dir = data_dir.to_str().context("the folder's name is no text")?;
-        let config = Config::from_settings(&[("listen", "127.0.0.1:0"), ("data_dir", data_dir)])?;
+        let config = Config::from_settings(&[settings, &[("data_dir", data_dir)]].concat())?;
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let geo = ipse::Geo::of(Atlas::empty(), &config);
         let server = runtime.block_on(ipse::Server::start(
@@ -34,14 +41,15 @@ impl Inside {
             Handed::default(),
             std::future::ready(Ok(geo)),
         ))?;
-        let address = *server.addresses().first().context("the server listens nowhere")?;
+        let addresses = server.addresses().to_vec();
+        let address = *addresses.first().context("the server listens nowhere")?;
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();
         let asked_to_stop = async {
             let _ = stopped.await;
         };
         let running = runtime.spawn(server.run(asked_to_stop, std::future::pending()));
-        Ok(Self { address, records, runtime, stop, running })
+        Ok(Self { address, addresses, records, runtime, stop, running })
     }
 
     /// Waits for something that is done beside the server.

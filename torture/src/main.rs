@@ -24,6 +24,7 @@ mod reload_log;
 mod restart;
 mod server;
 mod snapshots;
+mod spoof;
 mod stage;
 mod start;
 mod steady;
@@ -41,6 +42,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
+    Campaign { name: "spoof", full_count: 1_000_000, short_count: 3_000, work: spoof::work },
     Campaign { name: "files", full_count: 100_000, short_count: 132, work: files::work },
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },
