@@ -22,6 +22,7 @@ mod random;
 mod reload;
 mod reload_log;
 mod restart;
+mod rtt;
 mod server;
 mod snapshots;
 mod spoof;
@@ -49,6 +50,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "power", full_count: 500, short_count: 5, work: power::work },
     Campaign { name: "restart", full_count: 100, short_count: 3, work: restart::work },
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
+    Campaign { name: "rtt", full_count: 20, short_count: 5, work: rtt::work },
 ];
 
 fn main() -> ExitCode {

@@ -145,6 +145,13 @@ const TOOLS: &[Tool] = &[
         arch: "util-linux",
     },
     Tool {
+        what: "ip",
+        is_there: || all_there(&["ip"]),
+        debian: "iproute2",
+        fedora: "iproute",
+        arch: "iproute2",
+    },
+    Tool {
         what: "kill",
         is_there: || all_there(&["kill"]),
         debian: "procps",
