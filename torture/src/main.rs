@@ -12,6 +12,7 @@ mod disk;
 mod files;
 mod geo;
 mod hostile;
+mod idle;
 mod inside;
 mod kill;
 mod load;
@@ -51,6 +52,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "restart", full_count: 100, short_count: 3, work: restart::work },
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
     Campaign { name: "rtt", full_count: 20, short_count: 5, work: rtt::work },
+    Campaign { name: "idle", full_count: 20_000, short_count: 200, work: idle::work },
 ];
 
 fn main() -> ExitCode {

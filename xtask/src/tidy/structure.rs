@@ -21,8 +21,9 @@ const DOORS: &[(&[&str], &[&str])] = &[
     (&["sqlx", "redis"], &["ipse-store"]),
     (&["rustls", "quinn", "h3", "h3-quinn", "hyper", "hyper-util", "libc", "socket2"], &["ipse-edge"]),
     (&["hyper-rustls", "instant-acme", "rustls-native-certs"], &["ipse-edge"]),
-    // geodata has a server in its tests that shows a certificate nobody trusts.
-    (&["tokio-rustls"], &["ipse-edge", "ipse-geodata"]),
+    // geodata has a server in its tests that shows a certificate nobody trusts; a campaign holds thousands of
+    // connections open.
+    (&["tokio-rustls"], &["ipse-edge", "ipse-geodata", "ipse-torture"]),
     (&["askama", "argon2", "lettre"], &["ipse-site"]),
     (&["csv", "reqwest", "tzf-rs"], &["ipse-geodata"]),
     // Campaigns hold the snapshot to what the vendors' own reader says.
