@@ -159,8 +159,8 @@ const TOOLS: &[Tool] = &[
         arch: "util-linux",
     },
     Tool {
-        what: "unshare",
-        is_there: || all_there(&["unshare"]),
+        what: "unshare and prlimit",
+        is_there: || all_there(&["unshare", "prlimit"]),
         debian: "util-linux",
         fedora: "util-linux",
         arch: "util-linux",

@@ -249,3 +249,111 @@ enum Outcome {
 fn code(code: Code) -> VarInt {
     VarInt::from_u64(code.value()).unwrap_or(VarInt::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{AddressHeader, Trust};
+    use crate::clock::Clock;
+    use crate::facts::FactHeaders;
+    use crate::serve::{ConnectionLimits, Edge, Secrecy};
+    use crate::tls::Certificates;
+    use http_body_util::Full;
+    use quinn::ClientConfig;
+    use quinn::crypto::rustls::QuicClientConfig;
+    use tokio::net::UdpSocket as Socket;
+    use tokio_rustls::rustls;
+    use tokio_rustls::rustls::crypto::aws_lc_rs;
+    use tokio_rustls::rustls::pki_types::CertificateDer;
+
+    /// An edge with one door of HTTP/3: where it is, and the certificate it shows.
+    fn edge() -> (SocketAddr, CertificateDer<'static>) {
+        let certificates = Arc::new(Certificates::self_signed(vec!["localhost".to_owned()]).unwrap());
+        let certificate = certificates.find(None).unwrap().cert[0].clone();
+        let tls = Tls::new(&certificates).unwrap();
+        let door = QuicDoor::open(UdpSocket::bind("127.0.0.1:0").unwrap(), &tls).unwrap();
+        let address = door.local_addr().unwrap();
+        let edge = Edge {
+            doors: Vec::new(),
+            quic_doors: vec![door],
+            trust: Trust {
+                proxies: Vec::new(),
+                header: AddressHeader::Auto,
+                pretend: None,
+                colo: None,
+                facts: FactHeaders::default(),
+            },
+            clock: Clock::system(),
+            limits: ConnectionLimits { all: 10 * STRANGERS, each: 10 * STRANGERS },
+            drain: Duration::ZERO,
+            service: |_: Visit| std::future::ready(Response::new(Full::from("fine"))),
+            faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
+            secrecy: Secrecy::default(),
+        };
+        tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        (address, certificate)
+    }
+
+    fn client(certificate: &CertificateDer<'static>) -> Endpoint {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate.clone()).unwrap();
+        let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h3".to_vec()];
+        let mut endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        endpoint
+            .set_default_client_config(ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap())));
+        endpoint
+    }
+
+    /// Carries datagrams between a client and the door, and says whether the door ever asked to come back.
+    async fn carry(middle: Socket, door: SocketAddr, told: tokio::sync::mpsc::UnboundedSender<bool>) {
+        let mut client = None;
+        let mut datagram = [0; 2048];
+        loop {
+            let (length, from) = middle.recv_from(&mut datagram).await.unwrap();
+            if from == door {
+                // The first bits of a packet that asks to come back.
+                let _ = told.send(datagram[0] & 0xf0 == 0xf0);
+            } else {
+                client = Some(from);
+            }
+            let to = if from == door { client.unwrap() } else { door };
+            middle.send_to(&datagram[..length], to).await.unwrap();
+        }
+    }
+
+    /// Whether a client that connects through somebody in the middle is first asked to come back.
+    async fn is_asked_to_come_back(door: SocketAddr, certificate: &CertificateDer<'static>) -> bool {
+        let middle = Socket::bind("127.0.0.1:0").await.unwrap();
+        let address = middle.local_addr().unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let carrying = tokio::spawn(carry(middle, door, tell));
+        client(certificate).connect(address, "localhost").unwrap().await.unwrap();
+        carrying.abort();
+        told.recv().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn where_many_come_at_once_each_must_show_where_they_are() {
+        let (door, certificate) = edge();
+        assert!(!is_asked_to_come_back(door, &certificate).await);
+        // Who says hello and reads nothing of what comes back: a handshake that never ends.
+        for _ in 0..STRANGERS {
+            let deaf = Socket::bind("127.0.0.1:0").await.unwrap();
+            let address = deaf.local_addr().unwrap();
+            let client = client(&certificate);
+            let connecting = client.connect(address, "localhost").unwrap();
+            let mut hello = [0; 2048];
+            let length = deaf.recv(&mut hello).await.unwrap();
+            deaf.send_to(&hello[..length], door).await.unwrap();
+            // Their hello is there when something comes back.
+            deaf.recv(&mut hello).await.unwrap();
+            drop(connecting);
+        }
+        assert!(is_asked_to_come_back(door, &certificate).await);
+    }
+}

@@ -179,7 +179,7 @@ impl Certificates {
     }
 
     /// The certificate for a name: one that is for exactly it, or for all names beside it, or else the first.
-    fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+    pub(crate) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let (shelf, issued, temporary) = (self.shelf.load(), self.issued.load(), self.temporary.load());
         let (issued, temporary) = (issued.as_deref(), temporary.as_deref());
         let name = name.map(str::to_ascii_lowercase);

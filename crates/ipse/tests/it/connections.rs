@@ -1,9 +1,13 @@
 //! How many may be connected, from one address and in all.
 
+use super::tls::output;
 use super::{House, Plan};
-use ipse_testkit::Connection;
+use crate::commands::ipse;
+use ipse_testkit::{Connection, Server};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 
 const REQUEST: &[u8] = b"GET /api/v1/meta HTTP/1.1\r\nhost: x\r\n\r\n";
 
@@ -27,7 +31,7 @@ fn an_address_has_its_share_and_no_more() {
     assert!(answered(&house).is_none());
     // Others do not suffer.
     let other = format!("curl -sS --noproxy '*' --interface 127.0.0.2 http://{}/api/v1/meta", house.address);
-    let other = std::process::Command::new("sh").args(["-c", &other]).output().unwrap();
+    let other = Command::new("sh").args(["-c", &other]).output().unwrap();
     assert!(other.status.success());
     held.pop();
     let again = (0..500).find_map(|_| {
@@ -64,4 +68,25 @@ fn those_whom_a_proxy_introduces_have_their_share_too() {
     let one: Vec<_> = (0..3).map(|_| introduced(door, "203.0.113.7")).collect();
     assert_eq!(one.iter().map(|(_, answered)| *answered).collect::<Vec<_>>(), [true, true, false]);
     assert!(introduced(door, "203.0.113.8").1);
+}
+
+#[test]
+fn a_server_without_descriptors_waits_for_some_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(ipse(dir.path(), &["serve"]), &dir.path().join("ipse-data")).unwrap();
+    let process = server.process.id();
+    let limit = |descriptors: usize| {
+        let range = format!("--nofile={descriptors}:");
+        output(Command::new("prlimit").args(["--pid", &process.to_string(), &range]));
+    };
+    let mut first = Connection::open(server.address).unwrap();
+    assert_eq!(first.get("/api/v1/meta", None).unwrap().status, 200);
+    let open = fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+    limit(open);
+    let mut waiting = Connection::open(server.address).unwrap();
+    waiting.send_get("/api/v1/meta", None).unwrap();
+    // Who is connected does not suffer.
+    assert_eq!(first.get("/api/v1/meta", None).unwrap().status, 200);
+    limit(open + 100);
+    assert_eq!(waiting.receive().unwrap().status, 200);
 }
