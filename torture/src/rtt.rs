@@ -12,9 +12,6 @@ use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
-/// Whether the server speaks HTTP/3 at the port of HTTPS. Once it does, this is `true` and nothing is left out.
-const SERVES_HTTP3: bool = false;
-
 const CLEAR_PORT: u16 = 8080;
 const TLS_PORT: u16 = 8443;
 /// Round trips of the full campaign, and the one of the short form.
@@ -67,9 +64,8 @@ pub(crate) fn work(options: &Options) -> Result<String> {
         figures.push(format!("{delay_ms} ms ({middle} µs late): {}", told.join(", ")));
     }
     server.kill()?;
-    let quic = if SERVES_HTTP3 { "" } else { "; QUIC is not measured, because it is not served yet" };
     Ok(format!(
-        "{} answers on each connection, median (least to most): {}{quic}",
+        "{} answers on each connection, median (least to most): {}",
         options.count,
         figures.join("; ")
     ))
@@ -92,16 +88,13 @@ enum Client {
 fn ways() -> Vec<(Way, Tolerance)> {
     let curl =
         |name, scheme, port, arguments| (Way { name, client: Client::Curl(arguments), scheme, port }, TCP);
-    let mut ways = vec![
+    let quic = Way { name: "QUIC", client: Client::Http3, scheme: "https", port: TLS_PORT };
+    vec![
         curl("TCP", "http", CLEAR_PORT, &["--http1.1"]),
         curl("TLS", "https", TLS_PORT, &["--http1.1"]),
         curl("TLS with HTTP/2", "https", TLS_PORT, &["--http2"]),
-    ];
-    if SERVES_HTTP3 {
-        let quic = Way { name: "QUIC", client: Client::Http3, scheme: "https", port: TLS_PORT };
-        ways.push((quic, QUIC));
-    }
-    ways
+        (quic, QUIC),
+    ]
 }
 
 /// The round-trip times that so many answers on one connection tell.

@@ -11,6 +11,7 @@ mod doctor;
 mod facts;
 mod fault;
 mod forwarded;
+mod http1;
 mod idle;
 mod listen;
 mod proxy;

@@ -8,11 +8,12 @@ use crate::fault::{FaultReplies, HttpFault};
 use crate::proxy::Introduced;
 use crate::quic::{self, QuicDoor};
 use crate::reply::{Reply, finish};
-use crate::tcp::{self, Door, http_builder};
+use crate::tcp::{self, Door, http_builder, http1_builder};
 use crate::tls::TlsFacts;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use hyper::server::conn::http1;
 use hyper_util::rt::TokioExecutor;
 use hyper_util::server::conn::auto;
 use ipse_model::{Address, Client, HttpVersion, Now};
@@ -109,6 +110,7 @@ where
             faults,
             drain,
             http: http_builder(),
+            http1: http1_builder(),
             redirect_to: secrecy.redirect_to,
             hsts: secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok()),
             quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
@@ -193,6 +195,7 @@ pub(crate) struct House<S> {
     /// How long a connection may take to finish what it is at.
     pub(crate) drain: Duration,
     pub(crate) http: auto::Builder<TokioExecutor>,
+    pub(crate) http1: http1::Builder,
     pub(crate) redirect_to: Option<u16>,
     hsts: Option<HeaderValue>,
     quic_ports: Vec<u16>,
@@ -486,6 +489,66 @@ mod tests {
         let mut received = Vec::new();
         stream.read_to_end(&mut received).await.unwrap();
         assert!(String::from_utf8_lossy(&received).contains("fine"), "{received:?}");
+        serving.abort();
+    }
+
+    /// Reads until the answer to a request is whole.
+    async fn receive(stream: &mut TcpStream) -> String {
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"fine") {
+            assert!(stream.read_buf(&mut answer).await.unwrap() > 0, "{}", String::from_utf8_lossy(&answer));
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_of_http1_rests_between_requests_and_goes_on() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        let address = address(&edge);
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        for pause_ms in [0, 10, 10, 500, 1_500, 10, 40_000, 10, 0] {
+            stream.write_all(request).await.unwrap();
+            receive(&mut stream).await;
+            // waits for: nothing, on a paused clock; so long nobody asks
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        }
+        // Two at once, and a third that comes in pieces.
+        stream.write_all(&[&request[..], request, b"GET / HT"].concat()).await.unwrap();
+        let two = receive(&mut stream).await;
+        let two = if two.matches("fine").count() == 2 { two } else { two + &receive(&mut stream).await };
+        assert_eq!(two.matches("fine").count(), 2);
+        // waits for: nothing, on a paused clock; so long the rest of the request takes
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        stream.write_all(b"TP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        receive(&mut stream).await;
+        // Nobody asks any more.
+        assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+        serving.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_has_begun_must_be_whole_in_time_after_a_rest_too() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        let address = address(&edge);
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        receive(&mut stream).await;
+        let head = b"GET / HTTP/1.1\r\nhost: x\r\nx-slow: xxxxxxxx\r\n\r\n";
+        for byte in head {
+            if stream.write_all(&[*byte]).await.is_err() {
+                break;
+            }
+            // waits for: nothing, on a paused clock; so slowly bytes come
+            tokio::time::sleep(2 * HEADER_TIMEOUT / u32::try_from(head.len()).unwrap()).await;
+        }
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        assert!(!answer.ends_with(b"fine"), "a head may not take longer than its deadline");
         serving.abort();
     }
 

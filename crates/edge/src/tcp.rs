@@ -2,16 +2,18 @@
 //! speaking HTTP/1 and HTTP/2 with them.
 
 use crate::crowd::Crowd;
+use crate::http1::{self, Progress};
 use crate::idle::Idle;
 use crate::listen::BACKLOG;
 use crate::proxy::introduction;
 use crate::reply::Reply;
 use crate::rtt::RttGauge;
 use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, reached};
-use crate::tls::{Tls, TlsFacts, begins_handshake, was_a_proof};
+use crate::tls::{HANDSHAKE, Tls, TlsFacts, first_byte_of, was_a_proof};
 use crate::wire::{Stream, Wire};
 use http::{Request, Version};
 use hyper::body::Incoming;
+use hyper::server::conn::http1 as hyper_http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -92,6 +94,7 @@ impl Listener {
     }
 }
 
+/// For connections on which HTTP/1 or HTTP/2 may be spoken.
 pub(crate) fn http_builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -107,6 +110,17 @@ pub(crate) fn http_builder() -> auto::Builder<TokioExecutor> {
         .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
         .max_concurrent_streams(HTTP_STREAMS)
         .keep_alive_interval(PING_INTERVAL);
+    builder
+}
+
+/// The same for those on which HTTP/1 is spoken for certain.
+pub(crate) fn http1_builder() -> hyper_http1::Builder {
+    let mut builder = hyper_http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
 }
 
@@ -223,12 +237,19 @@ async fn greet<S, F>(
         }
         Manner::Introduced(tls) => tls,
     };
-    let Some(tls) = tls else { return connection(stream, line, house, stages).await };
-    match begins_handshake(&stream).await {
-        Ok(true) => {}
-        Ok(false) => return connection(stream, line, house, stages).await,
-        Err(_) => return,
-    }
+    // A proxy may introduce a caller long before they say anything.
+    let first = tokio::select! {
+        biased;
+        first = tokio::time::timeout(HEADER_TIMEOUT, first_byte_of(&stream)) => first,
+        () = reached(&mut stages, Stage::Draining) => return,
+    };
+    let Ok(Ok(first)) = first else { return };
+    let tls = match tls {
+        Some(tls) if first == HANDSHAKE => tls,
+        // No preface of HTTP/2 begins with any other letter.
+        _ if first != b'P' => return http1::serve(stream, line, house, stages).await,
+        _ => return connection(stream, line, house, stages).await,
+    };
     // Why a handshake failed is the peer's business, like the end of a connection.
     let Ok(stream) = tls.accept(stream).await else { return };
     if was_a_proof(stream.get_ref().1) {
@@ -236,7 +257,11 @@ async fn greet<S, F>(
     }
     line.tls = TlsFacts::of(stream.get_ref().1);
     line.redirect_to = None;
-    connection(stream, line, house, stages).await;
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        connection(stream, line, house, stages).await;
+    } else {
+        http1::serve(stream, line, house, stages).await;
+    }
 }
 
 async fn connection<S, F>(
@@ -250,7 +275,7 @@ async fn connection<S, F>(
 {
     let idle = Idle::default();
     let rtt = RttGauge::new();
-    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults));
+    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults), Progress::default());
     let line = Arc::new(line);
     let is_http2 = Arc::new(AtomicBool::new(false));
     let requests = {

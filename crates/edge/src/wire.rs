@@ -7,6 +7,7 @@
 //! replaced by the answer that is given for that fault.
 
 use crate::fault::{FaultReplies, HttpFault};
+use crate::http1::Progress;
 use crate::reply::{Reply, finish, whole};
 use crate::rtt::RttGauge;
 use crate::strict::Strict;
@@ -28,11 +29,18 @@ pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
     /// The socket itself, if it is one of TCP.
     fn tcp(&self) -> Option<&TcpStream>;
+
+    /// Waits until something comes, or nothing will any more.
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
 }
 
 impl Stream for TcpStream {
     fn tcp(&self) -> Option<&TcpStream> {
         Some(self)
+    }
+
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
+        Self::readable(self)
     }
 }
 
@@ -40,11 +48,19 @@ impl Stream for TlsStream<TcpStream> {
     fn tcp(&self) -> Option<&TcpStream> {
         Some(self.get_ref().0)
     }
+
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
+        self.get_ref().0.readable()
+    }
 }
 
 impl Stream for UnixStream {
     fn tcp(&self) -> Option<&TcpStream> {
         None
+    }
+
+    fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
+        Self::readable(self)
     }
 }
 
@@ -53,6 +69,10 @@ pub(crate) struct Wire<S> {
     rtt: RttGauge,
     strict: Strict,
     faults: FaultReplies,
+    /// How far the last answer has come.
+    progress: Progress,
+    /// Bytes that were read and not used.
+    given_back: Bytes,
     /// Bytes that replace what hyper wrote and that the socket has not taken yet.
     pending: Bytes,
     /// Runs while the socket takes nothing more: a peer that does not read is not waited for for ever.
@@ -60,14 +80,26 @@ pub(crate) struct Wire<S> {
 }
 
 impl<S: Stream> Wire<S> {
-    pub(crate) fn new(stream: S, rtt: RttGauge, faults: FaultReplies) -> Self {
-        Self { stream, rtt, strict: Strict::default(), faults, pending: Bytes::new(), deaf: None }
+    pub(crate) fn new(stream: S, rtt: RttGauge, faults: FaultReplies, progress: Progress) -> Self {
+        let (given_back, pending) = (Bytes::new(), Bytes::new());
+        Self { stream, rtt, strict: Strict::default(), faults, progress, given_back, pending, deaf: None }
+    }
+
+    /// Takes back bytes that were read too early: they come again.
+    pub(crate) fn give_back(&mut self, bytes: Bytes) {
+        self.given_back = bytes;
+    }
+
+    /// Waits until something comes, or nothing will any more.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.stream.readable().await
     }
 
     /// Writes to the socket, or fails when it has taken nothing for too long.
     fn poll_stream(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
             self.deaf = None;
+            self.progress.written();
             return Poll::Ready(written);
         }
         let deaf = self.deaf.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
@@ -93,8 +125,20 @@ impl<S: Stream> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.given_back.is_empty() {
+            let length = self.given_back.len().min(buffer.remaining());
+            buffer.put_slice(&self.given_back.split_to(length));
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        match Pin::new(&mut self.stream).poll_read(cx, buffer) {
+            Poll::Ready(read) => read?,
+            Poll::Pending => {
+                self.progress.waits();
+                return Poll::Pending;
+            }
+        }
+        self.progress.asked();
         self.strict.look(&mut buffer.filled_mut()[before..]);
         if let Some(socket) = self.stream.tcp() {
             self.rtt.sample(socket);
@@ -136,7 +180,9 @@ impl<S: Stream> AsyncWrite for Wire<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_pending(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        self.progress.flushed();
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 /// How long a caller may take for the handshake.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first byte of every handshake; no request of HTTP begins with it.
-const HANDSHAKE: u8 = 0x16;
+pub(crate) const HANDSHAKE: u8 = 0x16;
 
 /// How a door speaks TLS.
 #[derive(Clone)]
@@ -79,11 +79,13 @@ pub(crate) fn was_a_proof(connection: &ServerConnection) -> bool {
     connection.alpn_protocol() == Some(PROOF_PROTOCOL)
 }
 
-/// Whether a caller begins a handshake, or speaks clearly at a door that expects one.
-pub(crate) async fn begins_handshake(stream: &TcpStream) -> io::Result<bool> {
+/// What a caller begins with, which is left where it is.
+pub(crate) async fn first_byte_of(stream: &TcpStream) -> io::Result<u8> {
     let mut first = [0];
-    let length = stream.peek(&mut first).await?;
-    Ok(length > 0 && first == [HANDSHAKE])
+    match stream.peek(&mut first).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(first[0]),
+    }
 }
 
 impl TlsFacts {

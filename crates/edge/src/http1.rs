@@ -1,0 +1,197 @@
+//! HTTP/1 on one connection, in little memory while nothing is asked.
+//!
+//! Hyper's buffers, 16 KiB and more, are there for as long as hyper is. So between two requests that are not close to
+//! each other hyper is let go, and made anew when the next bytes come. `wire.rs` sees when an answer is out.
+
+use crate::idle::Idle;
+use crate::reply::Reply;
+use crate::rtt::RttGauge;
+use crate::serve::{House, Line, Stage, Visit, answer, reached};
+use crate::wire::{Stream, Wire};
+use http::{HeaderMap, Request, Version, header};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
+
+/// Who asks again within this time is not rested for at once the next time: to make hyper anew takes a microsecond.
+const SOON: Duration = Duration::from_secs(1);
+/// How long a peer may take to hear that we leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Serves a connection on which HTTP/1 is spoken.
+pub(crate) async fn serve<S, F>(
+    stream: impl Stream + Send + 'static,
+    line: Line,
+    house: Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let (idle, rtt, progress, line) = (Idle::default(), RttGauge::new(), Progress::default(), Arc::new(line));
+    let mut wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults), progress.clone());
+    let mut service = {
+        let (house, idle, progress) = (Arc::clone(&house), idle.clone(), progress.clone());
+        service_fn(move |request: Request<Incoming>| {
+            idle.asked();
+            progress.asked();
+            let (house, line, rtt, progress) =
+                (Arc::clone(&house), Arc::clone(&line), rtt.clone(), progress.clone());
+            async move {
+                let (request, _body) = request.into_parts();
+                let stays = request.version == Version::HTTP_11 && may_stay(&request.headers);
+                let reply = answer(&house, &line, rtt.rtt_ms(), request).await;
+                // A connection that ends with its answer is hyper's to close.
+                if stays && may_stay(reply.headers()) {
+                    progress.answered();
+                }
+                Ok::<_, Infallible>(reply)
+            }
+        })
+    };
+    let mut ended = stages.clone();
+    let mut over = std::pin::pin!(async {
+        tokio::select! {
+            () = idle.rest() => {}
+            // A caller may be sending at this moment: they are told with their next answer, and closed on only if they do
+            // not ask any more.
+            () = reached(&mut stages, Stage::Draining) => {}
+        }
+    });
+    let mut next = Next::Later;
+    let mut connection = loop {
+        let mut connection = Box::pin(house.http1.serve_connection(TokioIo::new(wire), service));
+        // How a connection ends is the peer's business: nothing about it is worth a line in a log.
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            () = over.as_mut() => break connection,
+            // Behind the connection, because what it does decides.
+            () = progress.rest(next) => {}
+        }
+        let parts = Pin::into_inner(connection).into_parts();
+        (wire, service) = (parts.io.into_inner(), parts.service);
+        progress.asked();
+        if !parts.read_buf.is_empty() {
+            // The next request has begun, and its deadline with it.
+            wire.give_back(parts.read_buf);
+            continue;
+        }
+        next = tokio::select! {
+            biased;
+            next = wait(&wire) => next,
+            () = over.as_mut() => {
+                let _ = tokio::time::timeout(FAREWELL, wire.shutdown()).await;
+                return;
+            }
+        };
+    };
+    connection.as_mut().graceful_shutdown();
+    tokio::select! {
+        biased;
+        _ = connection => {}
+        () = tokio::time::sleep(house.drain) => {}
+        () = reached(&mut ended, Stage::Ended) => {}
+    }
+}
+
+/// Whether a head leaves the connection open.
+fn may_stay(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .all(|value| value.as_bytes().eq_ignore_ascii_case(b"keep-alive"))
+}
+
+/// When the next request began.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Soon,
+    Later,
+}
+
+/// Waits for the next bytes without any buffer for them.
+async fn wait(wire: &Wire<impl Stream>) -> Next {
+    // What went wrong hyper will find out.
+    if tokio::time::timeout(SOON, wire.readable()).await.is_ok() {
+        return Next::Soon;
+    }
+    let _ = wire.readable().await;
+    Next::Later
+}
+
+/// How far the last answer has come, from the service through hyper to the socket.
+#[derive(Clone, Default)]
+pub(crate) struct Progress(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    stage: AtomicU8,
+    /// How often something was asked.
+    asks: AtomicU32,
+}
+
+impl Progress {
+    /// Something was asked, or may be.
+    const ASKED: u8 = 0;
+    /// The answer is known.
+    const ANSWERED: u8 = 1;
+    /// Some of it was written.
+    const WRITTEN: u8 = 2;
+    /// All that was written is out.
+    const FLUSHED: u8 = 3;
+    /// Nothing came meanwhile, and hyper waits for more.
+    const RESTING: u8 = 4;
+
+    fn pass(&self, from: &[u8], to: u8) {
+        if from.contains(&self.0.stage.load(Ordering::Relaxed)) {
+            self.0.stage.store(to, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn asked(&self) {
+        self.0.stage.store(Self::ASKED, Ordering::Relaxed);
+        self.0.asks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn answered(&self) {
+        self.0.stage.store(Self::ANSWERED, Ordering::Relaxed);
+    }
+
+    pub(crate) fn written(&self) {
+        self.pass(&[Self::ANSWERED, Self::FLUSHED, Self::RESTING], Self::WRITTEN);
+    }
+
+    pub(crate) fn flushed(&self) {
+        self.pass(&[Self::WRITTEN], Self::FLUSHED);
+    }
+
+    pub(crate) fn waits(&self) {
+        self.pass(&[Self::FLUSHED], Self::RESTING);
+    }
+
+    fn is_resting(&self) -> bool {
+        self.0.stage.load(Ordering::Relaxed) == Self::RESTING
+    }
+
+    /// Returns when hyper may be let go: at once for callers who take their time, and for others when they do.
+    async fn rest(&self, last: Next) {
+        let count = || self.0.asks.load(Ordering::Relaxed);
+        // What was asked when it was last looked; nobody is waited for who takes their time.
+        let mut seen = (last == Next::Soon).then(count);
+        while let Some(before) = seen {
+            tokio::time::sleep(SOON).await;
+            seen = Some(count()).filter(|now| *now != before);
+        }
+        poll_fn(|_| if self.is_resting() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+}
