@@ -34,8 +34,8 @@ const CONNECTIONS_PER_KEY: u64 = 20;
 const AT_ONCE: usize = 64;
 /// Where callers come from: one address has no port for each of them.
 const SOURCES: u8 = 8;
-/// The server lets go of who asks nothing for thirty seconds.
-const ASK_EVERY: Duration = Duration::from_secs(12);
+/// The server lets go of who asks nothing for a minute.
+const ASK_EVERY: Duration = Duration::from_secs(30);
 /// How long nobody asks anything before memory is looked at.
 const IDLE: Duration = Duration::from_secs(8);
 const SHORT_IDLE: Duration = Duration::from_millis(200);

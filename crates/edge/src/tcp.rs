@@ -218,9 +218,10 @@ async fn greet<S, F>(
         }
         line.introduced = Some(introduced);
     }
+    // What only some connections need is in boxes from here on: an idle one has room for nothing else.
     let stream = match caller {
         Caller::Tcp(stream) => stream,
-        Caller::Unix(stream) => return connection(stream, line, house, stages).await,
+        Caller::Unix(stream) => return Box::pin(connection(stream, line, house, stages)).await,
     };
     let _ = stream.set_nodelay(true);
     let tls = match manner {
@@ -248,7 +249,7 @@ async fn greet<S, F>(
         Some(tls) if first == HANDSHAKE => tls,
         // No preface of HTTP/2 begins with any other letter.
         _ if first != b'P' => return http1::serve(stream, line, house, stages).await,
-        _ => return connection(stream, line, house, stages).await,
+        _ => return Box::pin(connection(stream, line, house, stages)).await,
     };
     // Why a handshake failed is the peer's business, like the end of a connection.
     let Ok(stream) = tls.accept(stream).await else { return };
@@ -258,7 +259,7 @@ async fn greet<S, F>(
     line.tls = TlsFacts::of(stream.get_ref().1);
     line.redirect_to = None;
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        connection(stream, line, house, stages).await;
+        Box::pin(connection(stream, line, house, stages)).await;
     } else {
         http1::serve(stream, line, house, stages).await;
     }

@@ -44,7 +44,8 @@ impl Stream for TcpStream {
     }
 }
 
-impl Stream for TlsStream<TcpStream> {
+// In a box, because every step on the way of a connection has room for what it passes on.
+impl Stream for Box<TlsStream<TcpStream>> {
     fn tcp(&self) -> Option<&TcpStream> {
         Some(self.get_ref().0)
     }

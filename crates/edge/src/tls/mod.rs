@@ -69,8 +69,9 @@ impl Tls {
     }
 
     /// Shakes hands.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)).await?
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
+        let shaking_hands = Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)));
+        shaking_hands.await?.map(Box::new)
     }
 }
 
