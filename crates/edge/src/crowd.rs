@@ -14,6 +14,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Crowd {
     all: Arc<Semaphore>,
     capacity: u32,
+    /// Each place holds one more of it. Who waits for all permits takes those that are free, so they cannot be counted.
+    present: Arc<()>,
     /// How many connections one address may have.
     each: usize,
     key: RandomState,
@@ -23,6 +25,7 @@ pub(crate) struct Crowd {
 /// The place of one connection among all.
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
+    _present: Arc<()>,
 }
 
 /// The place of one connection among those of its address.
@@ -37,6 +40,7 @@ impl Crowd {
         Self {
             all: Arc::new(Semaphore::new(capacity as usize)),
             capacity,
+            present: Arc::default(),
             each,
             key: RandomState::new(),
             counts: Mutex::default(),
@@ -47,13 +51,13 @@ impl Crowd {
     pub(crate) async fn place(&self) -> Option<Place> {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Place { _permit: permit })
+        Some(Place { _permit: permit, _present: Arc::clone(&self.present) })
     }
 
     /// A place if one is free now.
     pub(crate) fn free_place(&self) -> Option<Place> {
         let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Place { _permit: permit })
+        Some(Place { _permit: permit, _present: Arc::clone(&self.present) })
     }
 
     /// One more connection of this address, unless it has as many as it may.
@@ -70,7 +74,7 @@ impl Crowd {
 
     /// How many connections are open.
     pub(crate) fn open(&self) -> usize {
-        (self.capacity as usize).saturating_sub(self.all.available_permits())
+        Arc::strong_count(&self.present) - 1
     }
 
     /// Returns when nobody is connected any more.
@@ -104,6 +108,7 @@ fn household(address: Address) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
     fn address(text: &str) -> Address {
         Address::new(text.parse().unwrap())
@@ -133,6 +138,18 @@ mod tests {
         check("192.0.2.1", "192.0.2.2", false);
         check("192.0.2.1", "::ffff:192.0.2.1", true);
         check("0.0.0.1", "0:0:0:1::", false);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_the_end_does_not_count_as_connected() {
+        let crowd = Crowd::new(10, 1);
+        let place = crowd.place().await.unwrap();
+        let mut all_gone = Box::pin(crowd.all_gone());
+        assert_eq!(all_gone.as_mut().now_or_never(), None);
+        assert_eq!(crowd.open(), 1);
+        drop(place);
+        all_gone.await;
+        assert_eq!(crowd.open(), 0);
     }
 
     #[tokio::test]
