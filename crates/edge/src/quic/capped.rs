@@ -18,14 +18,21 @@ const CONTROL_BYTES: usize = 1024 * 1024;
 pub(super) struct Capped(pub(super) h3_quinn::Connection);
 
 /// What is read from a stream, as long as it is not too much.
+///
+/// While a read waits for bytes, quinn's stream belongs to it, and h3-quinn panics if it is asked anything about it: the
+/// whole connection would end because one caller leaves one request open.
 pub(super) struct Reading<S> {
     stream: S,
+    id: StreamId,
     left: usize,
+    /// Whether a read waits for bytes.
+    waits: bool,
 }
 
 impl<S: RecvStream<Buf = Bytes>> Reading<S> {
+    /// Takes a stream of which nothing was read.
     fn new(stream: S, left: usize) -> Self {
-        Self { stream, left }
+        Self { id: stream.recv_id(), stream, left, waits: false }
     }
 }
 
@@ -33,7 +40,9 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Reading<S> {
     type Buf = Bytes;
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
-        let Some(bytes) = ready!(self.stream.poll_data(cx))? else { return Poll::Ready(Ok(None)) };
+        let polled = self.stream.poll_data(cx);
+        self.waits = polled.is_pending();
+        let Some(bytes) = ready!(polled)? else { return Poll::Ready(Ok(None)) };
         let Some(left) = self.left.checked_sub(bytes.len()) else {
             let code = Code::H3_EXCESSIVE_LOAD.value();
             self.stream.stop_sending(code);
@@ -44,11 +53,14 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Reading<S> {
     }
 
     fn stop_sending(&mut self, code: u64) {
-        self.stream.stop_sending(code);
+        // A stream on which a read waits is stopped when it is dropped, without a code of ours.
+        if !self.waits {
+            self.stream.stop_sending(code);
+        }
     }
 
     fn recv_id(&self) -> StreamId {
-        self.stream.recv_id()
+        self.id
     }
 }
 
@@ -82,7 +94,7 @@ impl<B: Buf, S: BidiStream<B, RecvStream: RecvStream<Buf = Bytes>> + RecvStream<
 
     fn split(self) -> (Self::SendStream, Self::RecvStream) {
         let (sending, receiving) = self.stream.split();
-        (sending, Reading::new(receiving, self.left))
+        (sending, Reading { stream: receiving, id: self.id, left: self.left, waits: self.waits })
     }
 }
 
@@ -143,3 +155,54 @@ macro_rules! opens_streams {
 }
 opens_streams!(Capped);
 opens_streams!(Opener);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use h3::quic::Connection as _;
+    use quinn::crypto::rustls::QuicClientConfig;
+    use quinn::{ClientConfig, Endpoint, ServerConfig};
+    use std::future::poll_fn;
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+    use tokio_rustls::rustls::crypto::aws_lc_rs;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+    use tokio_rustls::rustls::{self, RootCertStore, version};
+
+    #[tokio::test]
+    async fn a_stream_can_be_stopped_while_a_read_waits_for_bytes() {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+        let server = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let tls = rustls::ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+        let client = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let connecting = client.connect_with(config, server.local_addr().unwrap(), "localhost").unwrap();
+        let (ours, theirs) = tokio::join!(async { server.accept().await.unwrap().await.unwrap() }, async {
+            connecting.await.unwrap()
+        });
+
+        let (mut sending, _receiving) = theirs.open_bi().await.unwrap();
+        sending.write_all(b"begun").await.unwrap();
+        let mut connection = Capped(h3_quinn::Connection::new(ours));
+        let mut stream = poll_fn(|cx| connection.poll_accept_bidi(cx)).await.unwrap();
+        let id = stream.recv_id();
+        assert_eq!(poll_fn(|cx| stream.poll_data(cx)).await.unwrap().unwrap(), "begun");
+        poll_fn(|cx| {
+            assert!(stream.poll_data(cx).is_pending(), "the caller leaves it open");
+            Poll::Ready(())
+        })
+        .await;
+        stream.stop_sending(Code::H3_NO_ERROR.value());
+        assert_eq!(stream.recv_id(), id);
+        drop(stream);
+        assert!(sending.stopped().await.unwrap().is_some(), "the caller is told that nobody reads any more");
+    }
+}
