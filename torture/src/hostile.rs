@@ -4,6 +4,7 @@
 //! What is sent is made in `mischief.rs`. Here it is sent, and what comes back is judged.
 
 use crate::campaign::Options;
+use crate::coding::HEADERS;
 use crate::mischief::{Conversation, Protocol, shown};
 use crate::random::Random;
 use crate::server;
@@ -156,7 +157,7 @@ fn exchange(address: SocketAddr, conversation: &Conversation) -> Result<(Vec<u8>
     }
 }
 
-fn is_end(error: &std::io::Error) -> bool {
+pub(crate) fn is_end(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
 }
 
@@ -230,8 +231,7 @@ fn judge(received: &[u8], heads: &[bool], cut: bool, tally: &mut Tally) -> Resul
 }
 
 /// HTTP/2 is only looked at for the one status of ours that must not be: its table has 500 as entry 14.
-fn judge_frames(received: &[u8]) -> Result<()> {
-    const HEADERS: u8 = 1;
+pub(crate) fn judge_frames(received: &[u8]) -> Result<()> {
     const STATUS_500: u8 = 0x80 | 14;
     let mut rest = received;
     while let Some((head, after)) = rest.split_at_checked(9) {

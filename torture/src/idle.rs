@@ -5,14 +5,14 @@ mod caller;
 
 use crate::campaign::Options;
 use crate::inside::make_keys;
+use crate::secret::Secret;
 use crate::server;
 use crate::stopwatch::Stopwatch;
+use crate::vitals::{allow_descriptors, mebibytes, resident_bytes};
 use anyhow::{Context, Result, anyhow, ensure};
-use caller::{Caller, Secret};
+use caller::{Caller, Connecting};
 use ipse_model::DAILY_LIMIT;
-use ipse_testkit::Server;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -52,21 +52,20 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     let keys: Vec<Arc<str>> = make_keys(&data_dir, &limits)?.into_iter().map(|key| key.text.into()).collect();
     let secret = Secret::make(folder.path())?;
     let mut command = ipse_testkit::program(server::program()?);
-    command.args(["serve", "--tls-listen", "127.0.0.1:0"]);
-    command.arg("--tls-cert").arg(&secret.certificate).arg("--tls-key").arg(&secret.key);
+    command.arg("serve");
+    secret.show_by(&mut command);
     command.args(["--max-connections", &(connections + 10).to_string()]);
     let server = server::start_with(command, &data_dir)?;
-    let door = server.https()?;
-    let secret = Arc::new(secret);
+    let connecting = Connecting::new(&secret, server.https()?)?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // The first answer brings what every later one shares.
-        let mut first = Caller::connect(&secret, Ipv4Addr::LOCALHOST.into(), door, &keys[0]).await?;
+        let mut first = connecting.caller(Ipv4Addr::LOCALHOST.into(), &keys[0]).await?;
         first.ask().await?;
         let before = resident_bytes(&server)?;
         let watch = Stopwatch::start();
-        let mut callers = open(&secret, door, &keys, connections - 1).await?;
+        let mut callers = open(&connecting, &keys, connections - 1).await?;
         callers.push(first);
         let opened_seconds = watch.seconds();
         // Once more, so that all of them are idle at the same time and none for long.
@@ -77,7 +76,7 @@ pub(crate) fn work(options: &Options) -> Result<String> {
         for caller in callers.iter_mut().step_by(SAMPLE_ONE_IN) {
             caller.ask().await.context("an idle connection does not live any more")?;
         }
-        let mut late = Caller::connect(&secret, Ipv4Addr::LOCALHOST.into(), door, &keys[0]).await?;
+        let mut late = connecting.caller(Ipv4Addr::LOCALHOST.into(), &keys[0]).await?;
         late.ask().await.context("a new caller is not answered")?;
 
         let limit = if is_full {
@@ -98,7 +97,7 @@ pub(crate) fn work(options: &Options) -> Result<String> {
 }
 
 /// Opens so many connections, asks once on each, and again on those that wait for the others for long.
-async fn open(secret: &Arc<Secret>, door: SocketAddr, keys: &[Arc<str>], count: u64) -> Result<Vec<Caller>> {
+async fn open(connecting: &Connecting, keys: &[Arc<str>], count: u64) -> Result<Vec<Caller>> {
     let at_once = Arc::new(Semaphore::new(AT_ONCE));
     let (opened, mut opens) = mpsc::unbounded_channel();
     let (all_open, are_all_open) = watch::channel(false);
@@ -106,12 +105,12 @@ async fn open(secret: &Arc<Secret>, door: SocketAddr, keys: &[Arc<str>], count: 
     for number in 0..count {
         let key = Arc::clone(&keys[usize::try_from(number)? % keys.len()]);
         let source = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(number % u64::from(SOURCES))?);
-        let (secret, at_once, opened) = (Arc::clone(secret), Arc::clone(&at_once), opened.clone());
+        let (connecting, at_once, opened) = (connecting.clone(), Arc::clone(&at_once), opened.clone());
         let mut are_all_open = are_all_open.clone();
         opening.spawn(async move {
             let mut caller = {
                 let _permit = at_once.acquire().await?;
-                let mut caller = Caller::connect(&secret, source.into(), door, &key).await?;
+                let mut caller = connecting.caller(source.into(), &key).await?;
                 caller.ask().await?;
                 caller
             };
@@ -155,33 +154,4 @@ async fn joined(mut tasks: JoinSet<Result<Caller>>) -> Result<Vec<Caller>> {
         callers.push(caller.map_err(|_| anyhow!("a caller panicked"))??);
     }
     Ok(callers)
-}
-
-/// Lets this process and those it starts have so many files open.
-fn allow_descriptors(needed: u64) -> Result<()> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    if current.is_none_or(|limit| limit >= needed) {
-        return Ok(());
-    }
-    let enough = maximum.is_none_or(|limit| limit >= needed);
-    let wanted = Rlimit { current: Some(needed), maximum: if enough { maximum } else { Some(needed) } };
-    let told = || {
-        format!(
-            "a process may have {} files open here, and {needed} are needed: raise the limit with `ulimit -Hn`, or ask \
-             for fewer with --count",
-            maximum.unwrap_or_default()
-        )
-    };
-    setrlimit(Resource::Nofile, wanted).with_context(told)
-}
-
-fn resident_bytes(server: &Server) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id()))?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-    Ok(kibibytes * 1024)
-}
-
-fn mebibytes(bytes: u64) -> u64 {
-    bytes / (1024 * 1024)
 }

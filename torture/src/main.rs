@@ -7,9 +7,11 @@
 
 mod burst;
 mod campaign;
+mod coding;
 mod damage;
 mod disk;
 mod files;
+mod frames;
 mod geo;
 mod hostile;
 mod idle;
@@ -24,6 +26,7 @@ mod reload;
 mod reload_log;
 mod restart;
 mod rtt;
+mod secret;
 mod server;
 mod snapshots;
 mod spoof;
@@ -32,6 +35,7 @@ mod start;
 mod steady;
 mod stopwatch;
 mod tally;
+mod vitals;
 mod window;
 
 use anyhow::{Result, bail};
@@ -44,6 +48,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "burst", full_count: 1_000, short_count: 20, work: burst::work },
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
+    Campaign { name: "frames", full_count: 1_000_000, short_count: 2_000, work: frames::work },
     Campaign { name: "spoof", full_count: 1_000_000, short_count: 3_000, work: spoof::work },
     Campaign { name: "files", full_count: 100_000, short_count: 132, work: files::work },
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },

@@ -1,5 +1,9 @@
 //! What hostile clients send: whole conversations made from a seed. Nothing here touches a socket.
 
+use crate::coding::{
+    CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM,
+    SETTINGS, WINDOW_UPDATE, field, frame,
+};
 use crate::random::Random;
 
 /// Everything that goes over one connection.
@@ -390,20 +394,9 @@ fn rubbish(random: &mut Random) -> Vec<u8> {
     }
 }
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
 /// The preface of HTTP/2, and then anything.
 fn http2(random: &mut Random) -> Conversation {
-    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    let mut bytes = PREFACE.to_vec();
     let mut requests = 0;
     if random.below(8) != 0 {
         bytes.extend(frame(SETTINGS, 0, 0, &[]));
@@ -428,7 +421,7 @@ fn odd_frame(random: &mut Random, stream: u32) -> Vec<u8> {
         4 => {
             // A request that is called off at once.
             let mut both = frame(HEADERS, END_STREAM | END_HEADERS, stream, &header_block(random));
-            both.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+            both.extend(frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
             both
         }
         5 => {
@@ -462,7 +455,7 @@ fn odd_frame(random: &mut Random, stream: u32) -> Vec<u8> {
     }
 }
 
-fn header_block(random: &mut Random) -> Vec<u8> {
+pub(crate) fn header_block(random: &mut Random) -> Vec<u8> {
     let mut block = Vec::new();
     let paths: [&[u8]; 6] = [b"/api/v1/ip", b"/api/v1/ip/demo", b"/", b"", b"*", b"/\xff\0"];
     let methods: [&[u8]; 5] = [b"GET", b"HEAD", b"OPTIONS", b"CONNECT", b""];
@@ -488,36 +481,6 @@ fn header_block(random: &mut Random) -> Vec<u8> {
         _ => {}
     }
     block
-}
-
-/// A header field of HPACK, spelled out and not to be indexed.
-fn field(name: &[u8], value: &[u8]) -> Vec<u8> {
-    let mut field = vec![0];
-    for text in [name, value] {
-        let mut length = text.len();
-        if length < 127 {
-            field.push(u8::try_from(length).unwrap_or(0));
-        } else {
-            field.push(127);
-            length -= 127;
-            while length >= 128 {
-                field.push(0x80 | u8::try_from(length % 128).unwrap_or(0));
-                length /= 128;
-            }
-            field.push(u8::try_from(length).unwrap_or(0));
-        }
-        field.extend_from_slice(text);
-    }
-    field
-}
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap_or(0).to_be_bytes();
-    let mut frame = length[1..].to_vec();
-    frame.extend_from_slice(&[kind, flags]);
-    frame.extend_from_slice(&stream.to_be_bytes());
-    frame.extend_from_slice(payload);
-    frame
 }
 
 /// The beginning of some bytes, for people.

@@ -1,0 +1,35 @@
+//! What the kernel says of a running server, and how many files this process and those it starts may have open.
+
+use anyhow::{Context, Result};
+use ipse_testkit::Server;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The memory that is really in use.
+pub(crate) fn resident_bytes(server: &Server) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id()))?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
+    Ok(kibibytes * 1024)
+}
+
+/// Lets this process and those it starts have so many files open.
+pub(crate) fn allow_descriptors(needed: u64) -> Result<()> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|limit| limit >= needed) {
+        return Ok(());
+    }
+    let enough = maximum.is_none_or(|limit| limit >= needed);
+    let wanted = Rlimit { current: Some(needed), maximum: if enough { maximum } else { Some(needed) } };
+    let told = || {
+        format!(
+            "a process may have {} files open here, and {needed} are needed: raise the limit with `ulimit -Hn`, or ask \
+             for fewer with --count",
+            maximum.unwrap_or_default()
+        )
+    };
+    setrlimit(Resource::Nofile, wanted).with_context(told)
+}
+
+pub(crate) fn mebibytes(bytes: u64) -> u64 {
+    bytes / (1024 * 1024)
+}
