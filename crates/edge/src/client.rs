@@ -81,6 +81,9 @@ pub(crate) enum Arrival {
         /// Whether the introduced one shook hands with us, through the proxy.
         own_tls: bool,
     },
+    /// The socket is its own, and it introduced nobody with the PROXY protocol. What it then sends may all the same be
+    /// the words of somebody whom it does not name, so no header of it is believed.
+    Silent,
     /// Nobody came: somebody wants to know what would be.
     Imagined,
 }
@@ -152,7 +155,7 @@ impl Trust {
     /// The caller of one request. Once a proxy speaks for the caller, the facts of the connection are the proxy's
     /// own and say nothing about the caller.
     pub(crate) fn client(&self, connection: &Connection, headers: &HeaderMap) -> Client {
-        let reported = self.reported(connection.peer, headers);
+        let reported = self.reported(connection, headers);
         let direct = reported.is_none();
         let mut address = reported.map_or(connection.peer, |reported| reported.address);
         if let Some(pretend) = self.pretend
@@ -177,8 +180,9 @@ impl Trust {
     }
 
     /// Whom a trusted peer speaks for; `None` if it is not trusted, or says nothing at all.
-    pub(crate) fn reported(&self, peer: Address, headers: &HeaderMap) -> Option<Reported> {
-        if !self.is_trusted(peer) {
+    pub(crate) fn reported(&self, connection: &Connection, headers: &HeaderMap) -> Option<Reported> {
+        let peer = connection.peer;
+        if connection.arrival == Arrival::Silent || !self.is_trusted(peer) {
             return None;
         }
         let one = |walk: Walk| Reported { address: walk.address, by: Word::One(walk) };

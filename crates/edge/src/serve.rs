@@ -248,7 +248,8 @@ impl Line {
     fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
         match &self.introduced {
             None | Some(None) => {
-                Connection { peer: self.peer, arrival: Arrival::Socket, http, tls: self.tls.clone(), rtt_ms }
+                let arrival = if self.introduced.is_none() { Arrival::Socket } else { Arrival::Silent };
+                Connection { peer: self.peer, arrival, http, tls: self.tls.clone(), rtt_ms }
             }
             // The socket is the proxy's. What comes through TLS of ours is the caller's own word; in the clear it may be
             // the proxy's, unless it says what the caller spoke.

@@ -6,6 +6,7 @@ use super::introduction;
 use super::model::{House, SingleName, Told};
 use crate::random::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 /// Where connections come from: some of these are trusted by one house and strangers to another.
 const PEERS: &[IpAddr] = &[
@@ -41,6 +42,9 @@ pub(crate) enum Door {
     Proxy,
 }
 
+/// Of twenty introductions, those of nobody.
+const SILENT: Range<u64> = 3..6;
+
 impl Conversation {
     pub(crate) fn invent(random: &mut Random, house: &House, key: &str) -> Self {
         let mut peer = *random.pick(PEERS);
@@ -50,7 +54,9 @@ impl Conversation {
         }
         let dual = peer.is_ipv6() || random.below(3) == 0;
         let door = if random.below(2) == 0 { Door::Proxy } else { Door::Clear };
-        let (introduction, speaker) = match (door, random.below(20)) {
+        let kind = random.below(20);
+        let is_silent = door == Door::Proxy && SILENT.contains(&kind);
+        let (introduction, speaker) = match (door, kind) {
             // At the wrong door it is no request either.
             (Door::Clear, 0) => {
                 let forged = draw(random, house);
@@ -59,7 +65,7 @@ impl Conversation {
             (Door::Clear, _) => (Vec::new(), Some(peer)),
             (Door::Proxy, 0) => (Vec::new(), None),
             (Door::Proxy, 1 | 2) => (introduction::broken(random), None),
-            (Door::Proxy, 3..6) => (introduction::of_nobody(random), Some(peer)),
+            (Door::Proxy, _) if is_silent => (introduction::of_nobody(random), Some(peer)),
             (Door::Proxy, _) => {
                 let caller = draw(random, house);
                 (introduction::of(random, caller), Some(caller))
@@ -78,7 +84,9 @@ impl Conversation {
             requests.push(request);
             told.push(says);
         }
-        let callers = speaker.map(|speaker| told.iter().map(|told| house.caller(speaker, told)).collect());
+        // A proxy that introduces nobody is not believed about anybody.
+        let caller = |speaker, told| if is_silent { speaker } else { house.caller(speaker, told) };
+        let callers = speaker.map(|speaker| told.iter().map(|told| caller(speaker, told)).collect());
         Self { peer, door, dual, introduction, requests, callers, speaker: speaker.unwrap_or(peer) }
     }
 }

@@ -61,13 +61,16 @@ impl Trust {
         let speaker = peer(connection.peer);
         let (socket, introduced) = match connection.arrival {
             Arrival::Introduced { by, .. } => (peer(by), Some(speaker)),
-            Arrival::Socket | Arrival::Imagined => (speaker, None),
+            Arrival::Socket | Arrival::Silent | Arrival::Imagined => (speaker, None),
         };
-        let reported = self.reported(connection.peer, headers);
+        let reported = self.reported(connection, headers);
+        // Who introduced nobody is believed as little as a stranger.
+        let is_silent = connection.arrival == Arrival::Silent;
+        let speaker = Peer { trusted_by: speaker.trusted_by.filter(|_| !is_silent), ..speaker };
         let found = reported.as_ref().map_or(connection.peer, |reported| reported.address);
         let client = self.client(connection, headers);
         let mut diagnosis = Diagnosis {
-            why: why(self, speaker, reported.as_ref()),
+            why: if is_silent { SILENT.to_owned() } else { why(self, speaker, reported.as_ref()) },
             pretended_for: (client.address != found).then_some(found),
             socket,
             introduced,
@@ -114,6 +117,9 @@ impl Trust {
 const FORGED_ADDRESS: &str = "192.0.2.66";
 /// A value that no fact can have.
 const FORGED_FACT: &str = "forged";
+
+const SILENT: &str = "The peer introduced nobody with the PROXY protocol: so it is taken for the caller itself, and no header \
+                      is believed.";
 
 /// Why the caller's address is the one it is.
 fn why(trust: &Trust, speaker: Peer, reported: Option<&Reported>) -> String {

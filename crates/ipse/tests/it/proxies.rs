@@ -232,8 +232,11 @@ fn nobody_but_a_trusted_proxy_introduces() {
 #[test]
 fn a_proxy_that_looks_whether_we_live_is_answered_as_itself() {
     let (house, _) = House::build(Plan { settings: &[("proxy_listen", "127.0.0.1:0")], ..Plan::default() });
-    let answer = exchange(house.addresses[1], format!("PROXY UNKNOWN\r\n{REQUEST}").as_bytes());
-    assert!(answer.contains(r#""ip":"127.0.0.1""#), "{answer}");
+    let forged = REQUEST.replace("host: x", "host: x\r\nx-forwarded-for: 203.0.113.7");
+    for request in [REQUEST, &forged] {
+        let answer = exchange(house.addresses[1], format!("PROXY UNKNOWN\r\n{request}").as_bytes());
+        assert!(answer.contains(r#""ip":"127.0.0.1""#), "{answer}");
+    }
 }
 
 #[test]
