@@ -10,12 +10,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// How many may be shaking hands, at all doors together, without having shown that what we send to their address reaches
+/// them.
+pub(crate) const STRANGERS: usize = 64;
+
 /// All who are connected.
 pub(crate) struct Crowd {
     all: Arc<Semaphore>,
     capacity: u32,
     /// Each place holds one more of it. Who waits for all permits takes those that are free, so they cannot be counted.
     present: Arc<()>,
+    /// For those of whom nobody knows yet whether they are where they say they are.
+    pub(crate) strangers: Arc<Semaphore>,
     /// How many connections one address may have.
     each: usize,
     key: RandomState,
@@ -41,6 +47,7 @@ impl Crowd {
             all: Arc::new(Semaphore::new(capacity as usize)),
             capacity,
             present: Arc::default(),
+            strangers: Arc::new(Semaphore::new(STRANGERS)),
             each,
             key: RandomState::new(),
             counts: Mutex::default(),

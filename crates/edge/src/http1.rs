@@ -5,8 +5,7 @@
 
 use crate::idle::Idle;
 use crate::reply::Reply;
-use crate::rtt::RttGauge;
-use crate::serve::{House, Line, Stage, Visit, answer, reached};
+use crate::serve::{House, Line, Stage, Visit, answer, finish, reached};
 use crate::wire::{Stream, Wire};
 use http::{HeaderMap, Request, Version, header};
 use hyper::body::Incoming;
@@ -16,7 +15,7 @@ use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -29,7 +28,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Serves a connection on which HTTP/1 is spoken.
 pub(crate) async fn serve<S, F>(
-    stream: impl Stream + Send + 'static,
+    mut wire: Wire<impl Stream + Send + 'static>,
     line: Line,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
@@ -37,12 +36,11 @@ pub(crate) async fn serve<S, F>(
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let (idle, rtt, progress, line) = (Idle::default(), RttGauge::new(), Progress::default(), Arc::new(line));
-    let mut wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults), progress.clone());
+    let (idle, rtt, progress, line) = (Idle::default(), wire.rtt(), wire.progress(), Arc::new(line));
     let mut service = {
         let (house, idle, progress) = (Arc::clone(&house), idle.clone(), progress.clone());
         service_fn(move |request: Request<Incoming>| {
-            idle.asked();
+            let open = idle.asked();
             progress.asked();
             let (house, line, rtt, progress) =
                 (Arc::clone(&house), Arc::clone(&line), rtt.clone(), progress.clone());
@@ -51,14 +49,13 @@ pub(crate) async fn serve<S, F>(
                 let stays = request.version == Version::HTTP_11 && may_stay(&request.headers);
                 let reply = answer(&house, &line, rtt.rtt_ms(), request).await;
                 // A connection that ends with its answer is hyper's to close.
-                if stays && may_stay(reply.headers()) {
-                    progress.answered();
-                }
+                progress.answered(stays && may_stay(reply.headers()));
+                drop(open);
                 Ok::<_, Infallible>(reply)
             }
         })
     };
-    let mut ended = stages.clone();
+    let last_stages = stages.clone();
     let mut over = std::pin::pin!(async {
         tokio::select! {
             () = idle.rest() => {}
@@ -96,12 +93,7 @@ pub(crate) async fn serve<S, F>(
         };
     };
     connection.as_mut().graceful_shutdown();
-    tokio::select! {
-        biased;
-        _ = connection => {}
-        () = tokio::time::sleep(house.drain) => {}
-        () = reached(&mut ended, Stage::Ended) => {}
-    }
+    finish(connection, || idle.is_busy() || progress.is_on_its_way(), house.drain, last_stages).await;
 }
 
 /// Whether a head leaves the connection open.
@@ -136,6 +128,8 @@ pub(crate) struct Progress(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     stage: AtomicU8,
+    /// Whether the connection stays when the answer is out.
+    may_rest: AtomicBool,
     /// How often something was asked.
     asks: AtomicU32,
 }
@@ -163,8 +157,9 @@ impl Progress {
         self.0.asks.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn answered(&self) {
+    fn answered(&self, may_rest: bool) {
         self.0.stage.store(Self::ANSWERED, Ordering::Relaxed);
+        self.0.may_rest.store(may_rest, Ordering::Relaxed);
     }
 
     pub(crate) fn written(&self) {
@@ -180,7 +175,12 @@ impl Progress {
     }
 
     fn is_resting(&self) -> bool {
-        self.0.stage.load(Ordering::Relaxed) == Self::RESTING
+        self.0.may_rest.load(Ordering::Relaxed) && self.0.stage.load(Ordering::Relaxed) == Self::RESTING
+    }
+
+    /// Whether an answer is known and not out yet.
+    fn is_on_its_way(&self) -> bool {
+        [Self::ANSWERED, Self::WRITTEN].contains(&self.0.stage.load(Ordering::Relaxed))
     }
 
     /// Returns when hyper may be let go: at once for callers who take their time, and for others when they do.

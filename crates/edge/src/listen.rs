@@ -86,21 +86,32 @@ impl fmt::Display for ListenAddr {
 pub enum BindError {
     /// Somebody else listens there.
     #[error(
-        "{0} is in use, by another program or by another --listen: stop that program, or choose another address with --listen"
+        "{0} is in use, by another program or by another door of this one: stop that program, or choose another address (--listen, --tls-listen, --proxy-listen)"
     )]
     InUse(ListenAddr),
+    /// Somebody else has the port for datagrams.
+    #[error(
+        "{0} is in use by another program for UDP, so HTTP/3 cannot be served there: stop that program, choose another address, or turn HTTP/3 off with --http3=no"
+    )]
+    DatagramsInUse(SocketAddr),
     /// The port needs a privilege that we do not have.
     #[error(
-        "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another with --listen"
+        "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another (--listen, --tls-listen, --proxy-listen)"
     )]
     NotAllowed(ListenAddr),
+    /// The file cannot be made.
+    #[error("not allowed to make {}: its folder belongs to somebody else; choose another path", .0.display())]
+    NoFolder(PathBuf),
+    /// The system has no room for such a name.
+    #[error("{} is too long for a Unix socket, which may have 107 bytes: choose a shorter path", .0.display())]
+    TooLong(PathBuf),
     /// Nobody handed us a socket of that name.
     #[error(
         "no socket named {0:?} was handed over: set FileDescriptorName={0} in the socket unit and start its service through it"
     )]
     NotHanded(String),
     /// There is something else in the place of the socket's file.
-    #[error("{} is no socket: remove it, or choose another path with --listen", .0.display())]
+    #[error("{} is no socket: remove it, or choose another path", .0.display())]
     NotASocket(PathBuf),
     /// Anything else.
     #[error("cannot listen on {0}: {1}")]
@@ -109,10 +120,12 @@ pub enum BindError {
 
 impl BindError {
     fn at(address: ListenAddr) -> impl FnOnce(io::Error) -> Self {
-        |error| match error.kind() {
-            ErrorKind::AddrInUse => Self::InUse(address),
-            ErrorKind::PermissionDenied => Self::NotAllowed(address),
-            _ => Self::Other(address, error),
+        |error| match (error.kind(), address) {
+            (ErrorKind::AddrInUse, address) => Self::InUse(address),
+            (ErrorKind::PermissionDenied, ListenAddr::Unix(path)) => Self::NoFolder(path),
+            (ErrorKind::PermissionDenied, address) => Self::NotAllowed(address),
+            (ErrorKind::InvalidInput, ListenAddr::Unix(path)) => Self::TooLong(path),
+            (_, address) => Self::Other(address, error),
         }
     }
 }
@@ -192,7 +205,7 @@ pub fn bind(addresses: &[ListenAddr], opening: Opening, handed: &mut Handed) -> 
                 }
             }
             ListenAddr::Unix(path) => {
-                let listener = open_file(path, address)?;
+                let listener = open_file(path, opening, address)?;
                 opened.streams.push(Listener::Unix(listener));
             }
             ListenAddr::Handed(name) => opened.take(name, opening, handed)?,
@@ -244,6 +257,9 @@ fn open(address: SocketAddr, opening: Opening) -> Result<(TcpListener, Option<Ud
         match datagram_socket(same, opening) {
             // Any port would do, so another one may.
             Err(error) if error.kind() == ErrorKind::AddrInUse && address.port() == 0 => {}
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                return Err(BindError::DatagramsInUse(same));
+            }
             datagrams => return Ok((streams, Some(datagrams.map_err(at())?))),
         }
     }
@@ -268,11 +284,18 @@ fn datagram_socket(address: SocketAddr, opening: Opening) -> io::Result<UdpSocke
     Ok(socket.into())
 }
 
-/// Opens a file. One that nobody listens at any more is in the way, and is removed.
-fn open_file(path: &Path, address: &ListenAddr) -> Result<UnixListener, BindError> {
+/// Opens a file. One that nobody listens at any more is in the way, and is removed; from somebody who shares it, it is
+/// taken over in one step.
+fn open_file(path: &Path, opening: Opening, address: &ListenAddr) -> Result<UnixListener, BindError> {
     let at = || BindError::at(address.clone());
+    let beside = path.with_added_extension("new");
+    let made = if opening.shared { beside.as_path() } else { path };
+    if opening.shared {
+        let _ = fs::remove_file(made);
+    }
     match fs::symlink_metadata(path) {
         Ok(there) if !there.file_type().is_socket() => return Err(BindError::NotASocket(path.to_owned())),
+        Ok(_) if opening.shared => {}
         Ok(_) => match unix::UnixStream::connect(path) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
                 fs::remove_file(path).map_err(at())?;
@@ -281,9 +304,12 @@ fn open_file(path: &Path, address: &ListenAddr) -> Result<UnixListener, BindErro
         },
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path).map_err(at())?;
+    let listener = UnixListener::bind(made).map_err(at())?;
     // Whoever may enter the folder may connect, as anybody on the machine may connect to a port of loopback.
-    fs::set_permissions(path, Permissions::from_mode(0o666)).map_err(at())?;
+    fs::set_permissions(made, Permissions::from_mode(0o666)).map_err(at())?;
+    if opening.shared {
+        fs::rename(made, path).map_err(at())?;
+    }
     Ok(listener)
 }
 

@@ -13,7 +13,7 @@ pub type Reply = Response<Full<Bytes>>;
 
 /// Marks a reply as ours, which is how `wire.rs` tells it from what hyper says on its own, and cuts the body of an
 /// answer to HEAD, which hyper would send over HTTP/2.
-pub(crate) fn finish(mut reply: Reply, method: &Method) -> Reply {
+pub(crate) fn mark(mut reply: Reply, method: &Method) -> Reply {
     reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if method != Method::HEAD {
         return reply;

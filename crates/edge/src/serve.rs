@@ -7,15 +7,15 @@ use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
 use crate::proxy::Introduced;
 use crate::quic::{self, QuicDoor};
-use crate::reply::{Reply, finish};
-use crate::tcp::{self, Door, http_builder, http1_builder};
+use crate::reply::{Reply, mark};
+use crate::tcp::{self, Door, http1_builder, http2_builder};
 use crate::tls::TlsFacts;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
-use hyper::server::conn::http1;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
-use hyper_util::server::conn::auto;
 use ipse_model::{Address, Client, HttpVersion, Now};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long callers of HTTP/1 who have asked before may begin another request after the doors were closed: it may have
 /// been on its way.
 const LAST_CALL: Duration = Duration::from_secs(1);
-/// How long the last words on connections of QUIC may take to leave.
+/// How long the last words on a connection may take to leave.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// One request, with all that is certain about who makes it and when.
@@ -89,6 +89,8 @@ pub struct ConnectionLimits {
 pub struct Secrecy {
     /// The port of HTTPS to which callers at a clear door are sent; `None` to serve them there.
     pub redirect_to: Option<u16>,
+    /// The port at which callers find HTTPS, if it is another than that of its door.
+    pub public_port: Option<u16>,
     /// How long browsers are told to come by HTTPS alone.
     pub hsts: Option<Duration>,
 }
@@ -109,9 +111,10 @@ where
             service,
             faults,
             drain,
-            http: http_builder(),
             http1: http1_builder(),
+            http2: http2_builder(),
             redirect_to: secrecy.redirect_to,
+            public_port: secrecy.public_port,
             hsts: secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok()),
             quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
             closing: AtomicBool::new(false),
@@ -186,6 +189,33 @@ pub(crate) async fn reached(stages: &mut watch::Receiver<Stage>, stage: Stage) {
     let _ = stages.wait_for(|reached| *reached >= stage).await;
 }
 
+/// Lets a connection to which nothing new is taken finish what it is at: until it is done, or time is up, or all stop and
+/// it has nothing to finish.
+pub(crate) async fn finish(
+    connection: impl Future,
+    is_busy: impl Fn() -> bool,
+    drain: Duration,
+    mut stages: watch::Receiver<Stage>,
+) {
+    let mut last = stages.clone();
+    let nothing_left = async {
+        reached(&mut stages, Stage::Draining).await;
+        loop {
+            tokio::time::sleep(LAST_WORDS).await;
+            if !is_busy() {
+                break;
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = connection => {}
+        () = nothing_left => {}
+        () = tokio::time::sleep(drain) => {}
+        () = reached(&mut last, Stage::Ended) => {}
+    }
+}
+
 /// What every connection shares.
 pub(crate) struct House<S> {
     pub(crate) trust: Trust,
@@ -194,9 +224,10 @@ pub(crate) struct House<S> {
     pub(crate) faults: FaultReplies,
     /// How long a connection may take to finish what it is at.
     pub(crate) drain: Duration,
-    pub(crate) http: auto::Builder<TokioExecutor>,
     pub(crate) http1: http1::Builder,
+    pub(crate) http2: http2::Builder<TokioExecutor>,
     pub(crate) redirect_to: Option<u16>,
+    pub(crate) public_port: Option<u16>,
     hsts: Option<HeaderValue>,
     quic_ports: Vec<u16>,
     closing: AtomicBool,
@@ -214,9 +245,9 @@ impl<S> House<S> {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Where callers of HTTPS at this port find HTTP/3, if they do.
+    /// Where callers of HTTPS at the door with this port find HTTP/3, if they do.
     pub(crate) fn alt_svc(&self, port: u16) -> Option<HeaderValue> {
-        let text = format!("h3=\":{port}\"; ma=86400");
+        let text = format!("h3=\":{}\"; ma=86400", self.public_port.unwrap_or(port));
         if self.quic_ports.contains(&port) { HeaderValue::try_from(text).ok() } else { None }
     }
 }
@@ -247,9 +278,11 @@ impl Line {
     /// What is certain about the connection of a caller who speaks this version of HTTP.
     fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
         match &self.introduced {
-            None | Some(None) => {
-                let arrival = if self.introduced.is_none() { Arrival::Socket } else { Arrival::Silent };
-                Connection { peer: self.peer, arrival, http, tls: self.tls.clone(), rtt_ms }
+            None => {
+                Connection { peer: self.peer, arrival: Arrival::Socket, http, tls: self.tls.clone(), rtt_ms }
+            }
+            Some(None) => {
+                Connection { peer: self.peer, arrival: Arrival::Silent, http: None, tls: None, rtt_ms: None }
             }
             // The socket is the proxy's. What comes through TLS of ours is the caller's own word; in the clear it may be
             // the proxy's, unless it says what the caller spoke.
@@ -278,9 +311,13 @@ where
         || request.headers.contains_key(header::TRANSFER_ENCODING)
         || house.is_closing();
     let now = house.clock.now();
-    let mut reply = match (fault, line.redirect_to) {
+    let elsewhere =
+        line.redirect_to.filter(|_| is_to_be_redirected(&request, house.trust.is_trusted(line.peer)));
+    let mut reply = match (fault, elsewhere) {
         (Some(fault), _) => (house.faults)(fault),
-        (None, Some(port)) => to_https(&request, port),
+        (None, Some(port)) => {
+            to_https(&request, port).unwrap_or_else(|| (house.faults)(HttpFault::BadRequest))
+        }
         (None, None) => {
             let connection = line.facts(http_version(version), rtt_ms);
             let client = house.trust.client(&connection, &request.headers);
@@ -305,7 +342,7 @@ where
     if version == Version::HTTP_3 {
         reply.headers_mut().extend(date(now));
     }
-    finish(reply, &method)
+    mark(reply, &method)
 }
 
 fn date(now: Now) -> Option<(HeaderName, HeaderValue)> {
@@ -314,27 +351,30 @@ fn date(now: Now) -> Option<(HeaderName, HeaderValue)> {
     Some((header::DATE, HeaderValue::try_from(text).ok()?))
 }
 
-/// The same request by HTTPS, on this port of the same host.
-fn to_https(request: &Parts, port: u16) -> Reply {
-    let host = request.uri.host().or_else(|| {
-        let host = request.headers.get(header::HOST)?.to_str().ok()?;
-        // Without a port: an address of IPv6 has colons of its own, within brackets.
-        host.rfind(':')
-            .filter(|colon| host[*colon..].find(']').is_none())
-            .map_or(Some(host), |colon| host.get(..colon))
-    });
+/// Whether a request belongs elsewhere. A preflight does not: browsers follow no redirect of one; nor does what a trusted
+/// proxy has received by HTTPS.
+fn is_to_be_redirected(request: &Parts, is_trusted: bool) -> bool {
+    let by_https = || request.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+    request.method != Method::OPTIONS && !(is_trusted && by_https())
+}
+
+/// The same request by HTTPS, on this port of the same host; `None` if it names none.
+fn to_https(request: &Parts, port: u16) -> Option<Reply> {
+    let named = || Authority::try_from(request.headers.get(header::HOST)?.as_bytes()).ok();
+    let authority = request.uri.authority().cloned().or_else(named)?;
+    let host = authority.host();
+    let is_host = !host.is_empty() && (host.starts_with('[') || !host.contains(':'));
     let port = if port == 443 { String::new() } else { format!(":{port}") };
     let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
-    let location = host.filter(|host| !host.is_empty()).map(|host| format!("https://{host}{port}{target}"));
+    let location = HeaderValue::try_from(format!("https://{host}{port}{target}")).ok().filter(|_| is_host)?;
     let mut reply = Reply::default();
-    match location.and_then(|location| HeaderValue::try_from(location).ok()) {
-        Some(location) => {
-            *reply.status_mut() = StatusCode::PERMANENT_REDIRECT;
-            reply.headers_mut().insert(header::LOCATION, location);
-        }
-        None => *reply.status_mut() = StatusCode::BAD_REQUEST,
-    }
-    reply
+    *reply.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    let headers = reply.headers_mut();
+    headers.insert(header::LOCATION, location);
+    // Pages of other origins follow it only if they may see it.
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Some(reply)
 }
 
 /// What is wrong with a request that hyper let pass.

@@ -2,28 +2,29 @@
 //! speaking HTTP/1 and HTTP/2 with them.
 
 use crate::crowd::Crowd;
-use crate::http1::{self, Progress};
+use crate::http1;
 use crate::idle::Idle;
 use crate::listen::BACKLOG;
 use crate::proxy::introduction;
 use crate::reply::Reply;
-use crate::rtt::RttGauge;
-use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, reached};
+use crate::serve::{
+    HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, finish, reached,
+};
 use crate::tls::{HANDSHAKE, Tls, TlsFacts, first_byte_of, was_a_proof};
 use crate::wire::{Stream, Wire};
-use http::{Request, Version};
+use bytes::{BufMut, BytesMut};
+use http::Request;
 use hyper::body::Incoming;
-use hyper::server::conn::http1 as hyper_http1;
+use hyper::server::conn::{http1 as hyper_http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use ipse_model::Address;
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
@@ -94,33 +95,24 @@ impl Listener {
     }
 }
 
-/// For connections on which HTTP/1 or HTTP/2 may be spoken.
-pub(crate) fn http_builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+pub(crate) fn http1_builder() -> hyper_http1::Builder {
+    let mut builder = hyper_http1::Builder::new();
     builder
-        .http1()
         // Without a timer hyper's deadline does nothing.
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(MAX_HEADERS)
         .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
-        .http2()
+}
+
+pub(crate) fn http2_builder() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
         .timer(TokioTimer::new())
         .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
         .max_concurrent_streams(HTTP_STREAMS)
         .keep_alive_interval(PING_INTERVAL);
-    builder
-}
-
-/// The same for those on which HTTP/1 is spoken for certain.
-pub(crate) fn http1_builder() -> hyper_http1::Builder {
-    let mut builder = hyper_http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_headers(MAX_HEADERS)
-        .max_buf_size(HTTP1_BUFFER_BYTES);
     builder
 }
 
@@ -221,7 +213,7 @@ async fn greet<S, F>(
     // What only some connections need is in boxes from here on: an idle one has room for nothing else.
     let stream = match caller {
         Caller::Tcp(stream) => stream,
-        Caller::Unix(stream) => return Box::pin(connection(stream, line, house, stages)).await,
+        Caller::Unix(stream) => return clear(stream, line, house, stages).await,
     };
     let _ = stream.set_nodelay(true);
     let tls = match manner {
@@ -232,40 +224,47 @@ async fn greet<S, F>(
         Manner::Tls(tls) => {
             let Ok(local) = stream.local_addr() else { return };
             // Who types http:// before the port of HTTPS is led to where they wanted to go.
-            line.redirect_to = Some(local.port());
+            line.redirect_to = Some(house.public_port.unwrap_or(local.port()));
             line.alt_svc = house.alt_svc(local.port());
             Some(tls)
         }
         Manner::Introduced(tls) => tls,
     };
-    // A proxy may introduce a caller long before they say anything.
-    let first = tokio::select! {
+    let Some(tls) = tls else { return clear(stream, line, house, stages).await };
+    // A proxy may introduce a caller long before they say anything; and nobody who has only begun to shake hands has asked
+    // for anything yet.
+    let greeted = tokio::select! {
         biased;
         first = tokio::time::timeout(HEADER_TIMEOUT, first_byte_of(&stream)) => first,
         () = reached(&mut stages, Stage::Draining) => return,
     };
-    let Ok(Ok(first)) = first else { return };
-    let tls = match tls {
-        Some(tls) if first == HANDSHAKE => tls,
-        // No preface of HTTP/2 begins with any other letter.
-        _ if first != b'P' => return http1::serve(stream, line, house, stages).await,
-        _ => return Box::pin(connection(stream, line, house, stages)).await,
-    };
+    let Ok(Ok(first)) = greeted else { return };
+    if first != HANDSHAKE {
+        return clear(stream, line, house, stages).await;
+    }
     // Why a handshake failed is the peer's business, like the end of a connection.
-    let Ok(stream) = tls.accept(stream).await else { return };
+    let shaken = tokio::select! {
+        biased;
+        shaken = tls.accept(stream) => shaken,
+        () = reached(&mut stages, Stage::Draining) => return,
+    };
+    let Ok(stream) = shaken else { return };
     if was_a_proof(stream.get_ref().1) {
         return;
     }
     line.tls = TlsFacts::of(stream.get_ref().1);
     line.redirect_to = None;
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        Box::pin(connection(stream, line, house, stages)).await;
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let wire = Wire::new(stream, Arc::clone(&house.faults));
+    if is_http2 {
+        Box::pin(serve_http2(wire, line, house, stages)).await;
     } else {
-        http1::serve(stream, line, house, stages).await;
+        http1::serve(wire, line, house, stages).await;
     }
 }
 
-async fn connection<S, F>(
+/// Serves a caller without TLS, whose first bytes tell which HTTP is spoken.
+async fn clear<S, F>(
     stream: impl Stream + Send + 'static,
     line: Line,
     house: Arc<House<S>>,
@@ -274,42 +273,64 @@ async fn connection<S, F>(
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let idle = Idle::default();
-    let rtt = RttGauge::new();
-    let wire = Wire::new(stream, rtt.clone(), Arc::clone(&house.faults), Progress::default());
-    let line = Arc::new(line);
-    let is_http2 = Arc::new(AtomicBool::new(false));
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let mut wire = Wire::new(stream, Arc::clone(&house.faults));
+    let mut beginning = BytesMut::with_capacity(PREFACE.len());
+    let reading = async {
+        while beginning.len() < PREFACE.len() && PREFACE.starts_with(&beginning) {
+            let left = PREFACE.len() - beginning.len();
+            if wire.read_buf(&mut (&mut beginning).limit(left)).await.ok()? == 0 {
+                return None;
+            }
+        }
+        Some(())
+    };
+    let read = tokio::select! {
+        biased;
+        read = tokio::time::timeout(HEADER_TIMEOUT, reading) => read,
+        () = reached(&mut stages, Stage::Draining) => return,
+    };
+    let Ok(Some(())) = read else { return };
+    let is_http2 = beginning == PREFACE;
+    wire.give_back(beginning.freeze());
+    if is_http2 {
+        Box::pin(serve_http2(wire, line, house, stages)).await;
+    } else {
+        http1::serve(wire, line, house, stages).await;
+    }
+}
+
+async fn serve_http2<S, F>(
+    wire: Wire<impl Stream + Send + 'static>,
+    line: Line,
+    house: Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let (idle, rtt, line) = (Idle::default(), wire.rtt(), Arc::new(line));
     let requests = {
-        let (house, idle, is_http2) = (Arc::clone(&house), idle.clone(), Arc::clone(&is_http2));
+        let (house, idle) = (Arc::clone(&house), idle.clone());
         service_fn(move |request: Request<Incoming>| {
-            idle.asked();
-            is_http2.store(request.version() == Version::HTTP_2, Ordering::Relaxed);
+            let open = idle.asked();
             let (house, line, rtt) = (Arc::clone(&house), Arc::clone(&line), rtt.clone());
-            async move { Ok::<_, Infallible>(answer(&house, &line, rtt.rtt_ms(), request.into_parts().0).await) }
+            async move {
+                let reply = answer(&house, &line, rtt.rtt_ms(), request.into_parts().0).await;
+                drop(open);
+                Ok::<_, Infallible>(reply)
+            }
         })
     };
-    let connection = house.http.serve_connection(TokioIo::new(wire), requests);
-    let mut connection = std::pin::pin!(connection);
-    let last_call = async {
-        reached(&mut stages, Stage::LastCall).await;
-        // HTTP/2 says that it ends without losing what is on its way. A caller of HTTP/1 may be sending at this moment:
-        // they are told with their next answer, and closed on only if they do not ask any more.
-        if !is_http2.load(Ordering::Relaxed) {
-            reached(&mut stages, Stage::Draining).await;
-        }
-    };
+    let mut connection = std::pin::pin!(house.http2.serve_connection(TokioIo::new(wire), requests));
     // How a connection ends is the peer's business: nothing about it is worth a line in a log.
     tokio::select! {
         biased;
         _ = connection.as_mut() => return,
         () = idle.rest() => {}
-        () = last_call => {}
+        // What is on its way is not lost: the peer is told which requests were the last to be taken.
+        () = reached(&mut stages, Stage::LastCall) => {}
     }
     connection.as_mut().graceful_shutdown();
-    tokio::select! {
-        biased;
-        _ = connection => {}
-        () = tokio::time::sleep(house.drain) => {}
-        () = reached(&mut stages, Stage::Ended) => {}
-    }
+    finish(connection, || idle.is_busy(), house.drain, stages).await;
 }

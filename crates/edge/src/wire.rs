@@ -3,12 +3,12 @@
 //! answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
-//! ours carries `x-content-type-options` (see `reply::finish`), so a head of HTTP/1 without it is hyper's own, and is
+//! ours carries `x-content-type-options` (see `reply::mark`), so a head of HTTP/1 without it is hyper's own, and is
 //! replaced by the answer that is given for that fault.
 
 use crate::fault::{FaultReplies, HttpFault};
 use crate::http1::Progress;
-use crate::reply::{Reply, finish, whole};
+use crate::reply::{Reply, mark, whole};
 use crate::rtt::RttGauge;
 use crate::strict::Strict;
 use bytes::Bytes;
@@ -81,9 +81,27 @@ pub(crate) struct Wire<S> {
 }
 
 impl<S: Stream> Wire<S> {
-    pub(crate) fn new(stream: S, rtt: RttGauge, faults: FaultReplies, progress: Progress) -> Self {
-        let (given_back, pending) = (Bytes::new(), Bytes::new());
-        Self { stream, rtt, strict: Strict::default(), faults, progress, given_back, pending, deaf: None }
+    pub(crate) fn new(stream: S, faults: FaultReplies) -> Self {
+        Self {
+            stream,
+            rtt: RttGauge::new(),
+            strict: Strict::default(),
+            faults,
+            progress: Progress::default(),
+            given_back: Bytes::new(),
+            pending: Bytes::new(),
+            deaf: None,
+        }
+    }
+
+    /// The round-trip time, as of the last bytes that came.
+    pub(crate) fn rtt(&self) -> RttGauge {
+        self.rtt.clone()
+    }
+
+    /// How far the last answer has come.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Takes back bytes that were read too early: they come again.
@@ -153,8 +171,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
         ready!(self.poll_pending(cx))?;
         if let Some(own) = hypers_own_answer(bytes) {
             let mut replaced = bytes[..own.begins_at].to_vec();
-            replaced
-                .extend_from_slice(&http1_bytes(finish((self.faults)(own.fault), &Method::GET), own.date));
+            replaced.extend_from_slice(&http1_bytes(mark((self.faults)(own.fault), &Method::GET), own.date));
             self.pending = replaced.into();
             // The socket may take a part now; the rest goes out with the flush that hyper asks for next.
             return match self.poll_pending(cx) {

@@ -76,6 +76,11 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
+    /// Whether the one certificate is one that nobody has signed.
+    pub(crate) fn is_self_signed(&self) -> bool {
+        !self.listen.is_empty() && self.certificates.is_empty() && self.acme.is_none()
+    }
+
     /// The certificates, if there is a door of HTTPS to show them at.
     pub(crate) fn read_certificates(&self) -> Result<Option<Certificates>, CertificateError> {
         if self.listen.is_empty() {
@@ -129,6 +134,16 @@ impl Config {
             }
             (_, problems) => Err(Error::Config(problems)),
         }
+    }
+
+    /// The port at which callers find HTTPS, where the base URL says so: it may be another than that of a door.
+    pub(crate) fn public_https_port(&self) -> Option<u16> {
+        let authority = self.base_url.as_deref()?.strip_prefix("https://")?;
+        let port = authority
+            .rsplit_once(':')
+            .filter(|(_, port)| !port.contains(']'))
+            .map(|(_, port)| port.parse().ok());
+        port.unwrap_or(Some(443))
     }
 
     /// The address under which callers reach a server whose first clear door and first door of HTTPS are these: what a
@@ -233,6 +248,12 @@ impl Reader<'_> {
             "auto, x-forwarded-for, forwarded, or the name of a header that holds one address",
             |text| AddressHeader::from_str(text).ok(),
         );
+        if let (Some(doors), Some(proxies)) = (&proxy_listen, &proxies)
+            && !doors.is_empty()
+            && proxies.is_empty()
+        {
+            self.problem("proxy_listen", "would serve nobody: name the proxies in trusted_proxy");
+        }
         let pretend =
             self.optional("pretend_ip", "an IPv4 or IPv6 address", |text| text.parse::<IpAddr>().ok());
         let colo = self.optional("colo", "an IATA code of three letters", |text| text.parse::<Colo>().ok());
@@ -313,6 +334,8 @@ impl Reader<'_> {
             Some(("acme_domain", "is of no use without tls_listen"))
         } else if listen.is_empty() && (given || self_signed) {
             Some((if given { "tls_cert" } else { "tls_self_signed" }, "is of no use without tls_listen"))
+        } else if listen.is_empty() && hsts > 0 {
+            Some(("hsts_seconds", "is of no use without tls_listen"))
         } else if listen.is_empty() && redirect {
             Some(("https_redirect", "has nowhere to send callers: set tls_listen"))
         } else {
@@ -763,6 +786,22 @@ mod tests {
             read(&[listen, ("tls_cert", "a,c"), ("tls_key", "b,d"), ("hsts_seconds", "60")]).unwrap().tls;
         assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
         assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
+        check(&[("hsts_seconds", "60")], "is of no use without tls_listen");
+        check(&[("proxy_listen", "127.0.0.1:0"), ("trusted_proxy", "none")], "would serve nobody");
+    }
+
+    #[test]
+    fn the_port_of_https_is_that_of_the_base_url() {
+        #[track_caller]
+        fn check(base_url: &str, expected: Option<u16>) {
+            assert_eq!(read(&[("base_url", base_url)]).unwrap().public_https_port(), expected, "{base_url}");
+        }
+        check("https://ip.example.com", Some(443));
+        check("https://ip.example.com:8443", Some(8443));
+        check("https://[2001:db8::1]", Some(443));
+        check("https://[2001:db8::1]:8443", Some(8443));
+        check("http://ip.example.com", None);
+        assert_eq!(read(&[]).unwrap().public_https_port(), None);
     }
 
     #[test]

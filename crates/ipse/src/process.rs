@@ -25,6 +25,13 @@ pub(crate) fn raise_descriptor_limit() -> Option<usize> {
     getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok())
 }
 
+/// Asks another process to stop; `false` if it cannot be asked.
+pub(crate) fn ask_to_stop(process: i32) -> bool {
+    let process = rustix::process::Pid::from_raw(process);
+    process
+        .is_some_and(|process| rustix::process::kill_process(process, rustix::process::Signal::TERM).is_ok())
+}
+
 /// Lets other threads go first from now on, for work that nobody waits for: the system interrupts it as soon as any of
 /// them has something to do.
 pub(crate) fn give_way() {

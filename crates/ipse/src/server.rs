@@ -183,6 +183,7 @@ impl Server {
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
         let https = doors.first(is_tls).filter(|_| config.tls.redirect);
+        let public_port = config.public_https_port();
         let refreshing_certificates =
             doors.certificates.map(|certificates| tokio::spawn(keep_fresh(certificates)));
         let obtaining_certificates = doors.acme.map(|acme| tokio::spawn(acme.run(clock.clone())));
@@ -198,7 +199,11 @@ impl Server {
                 async move { house.answer(&visit).await }
             },
             faults: Arc::new(move |fault| replies.fault(fault)),
-            secrecy: Secrecy { redirect_to: https.map(|address| address.port()), hsts: config.tls.hsts },
+            secrecy: Secrecy {
+                redirect_to: https.map(|address| public_port.unwrap_or(address.port())),
+                public_port,
+                hsts: config.tls.hsts,
+            },
         };
         // A server that no longer folds, or sees no changes of keys, must not look healthy.
         let mut failed = None;
@@ -287,8 +292,12 @@ async fn patient_lock(folder: &DataFolder) -> Result<FolderLock, Error> {
             Err(ipse_store::Error::InUse { .. }) if waited < TAKE_OVER_WITHIN => {
                 if waited.is_zero() {
                     tracing::info!(
-                        "waiting for the server that uses the data folder to stop, to take over from it"
+                        "asking the server that uses the data folder to stop, to take over from it"
                     );
+                    // Callers may come to our doors already, and wait: the sooner it stops, the better.
+                    if !folder.holder().is_some_and(process::ask_to_stop) {
+                        tracing::warn!("it cannot be asked: stop it, because callers wait");
+                    }
                 }
                 waited += TAKE_OVER_EVERY;
             }

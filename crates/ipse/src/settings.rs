@@ -114,7 +114,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: &["no"],
         shape: Shape::Switch,
         value: "yes|no",
-        help: "Send callers of clear HTTP to HTTPS",
+        help: "Send callers of clear HTTP at --listen ports to HTTPS, at the port of --base-url if that is set",
     },
     Setting {
         name: "hsts_seconds",

@@ -78,6 +78,12 @@ impl DataFolder {
         Ok(FolderLock { _file: file })
     }
 
+    /// The process that holds the folder, as it says itself. Of use only while somebody does.
+    #[must_use]
+    pub fn holder(&self) -> Option<i32> {
+        fs::read_to_string(self.0.join("lock")).ok()?.trim().parse().ok()
+    }
+
     /// The database's file.
     #[must_use]
     pub fn database(&self) -> PathBuf {
@@ -114,6 +120,7 @@ mod tests {
         let lock = folder.lock().unwrap();
         let error = folder.lock().unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert_eq!(folder.holder(), i32::try_from(std::process::id()).ok());
         drop(lock);
         folder.lock().unwrap();
     }

@@ -271,7 +271,7 @@ impl Acme {
         if lifetime.is_ending(now) {
             tracing::error!(
                 %error, domains, certificate_days_left, next_attempt_s,
-                "no certificate was obtained, and the old one is about to end"
+                "no certificate was obtained, and the old one is about to end or has ended"
             );
         } else {
             tracing::warn!(

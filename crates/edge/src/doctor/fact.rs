@@ -208,13 +208,10 @@ fn direct(trust: &Trust, connection: &Connection, name: FactName, is_known: bool
     }
     match (connection.arrival, name, is_known) {
         (Arrival::Imagined, ..) => Origin::NoConnection,
-        (Arrival::Introduced { own_tls: true, .. } | Arrival::Socket | Arrival::Silent, _, true) => {
-            Origin::OwnConnection
-        }
-        (Arrival::Introduced { .. }, _, true) => Origin::Introduction,
-        (Arrival::Introduced { own_tls: false, .. }, ..) | (Arrival::Introduced { .. }, FactName::Rtt, _) => {
-            Origin::NotIntroduced
-        }
+        (Arrival::Introduced { own_tls: true, .. } | Arrival::Socket, _, true) => Origin::OwnConnection,
+        (Arrival::Introduced { .. } | Arrival::Silent, _, true) => Origin::Introduction,
+        (Arrival::Introduced { own_tls: false, .. } | Arrival::Silent, ..)
+        | (Arrival::Introduced { .. }, FactName::Rtt, _) => Origin::NotIntroduced,
         (_, FactName::TlsVersion | FactName::TlsCipher, false) if connection.tls.is_none() => {
             Origin::ClearConnection
         }

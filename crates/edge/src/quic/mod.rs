@@ -3,10 +3,12 @@
 mod capped;
 mod session;
 
-use crate::crowd::{Crowd, Seat};
-use crate::idle::Idle;
+use crate::crowd::Crowd;
+use crate::idle::{Idle, Open};
 use crate::reply::{Reply, whole};
-use crate::serve::{HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, Visit, answer, reached};
+use crate::serve::{
+    HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, TooMany, Visit, answer, reached,
+};
 use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
 use crate::wire::WRITE_TIMEOUT;
 use bytes::{Buf, Bytes};
@@ -24,12 +26,12 @@ use quinn::{
 use session::Sessions;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
+use tokio::time::Sleep;
 
-/// How many may be shaking hands without having shown that what we send to their address reaches them.
-const STRANGERS: usize = 64;
 /// How many requests a connection may bring before its peer is asked to make a new one: h3 keeps a little about each
 /// that was never finished.
 const REQUESTS: usize = 20_000;
@@ -96,7 +98,6 @@ pub(crate) async fn accept<S, F>(
     F: Future<Output = Reply> + Send + 'static,
 {
     let QuicDoor(endpoint) = door;
-    let strangers = Arc::new(Semaphore::new(STRANGERS));
     loop {
         let incoming = tokio::select! {
             biased;
@@ -104,25 +105,32 @@ pub(crate) async fn accept<S, F>(
             incoming = endpoint.accept() => incoming,
         };
         let Some(incoming) = incoming else { break };
-        let stranger = Arc::clone(&strangers).try_acquire_owned().ok();
+        let is_stranger = !incoming.remote_address_validated();
+        let stranger = Arc::clone(&crowd.strangers).try_acquire_owned().ok();
         // Where many come at once, each must first show that they are where they say.
-        if stranger.is_none() && incoming.may_retry() && !incoming.remote_address_validated() {
+        if is_stranger && stranger.is_none() && incoming.may_retry() {
             let _ = incoming.retry();
             continue;
         }
-        let peer = Address::new(incoming.remote_address().ip());
-        let (place, seat) = (crowd.free_place(), house.seat(&crowd, peer));
-        let (Some(place), Ok(seat)) = (place, seat) else {
+        let Some(place) = crowd.free_place() else {
             incoming.refuse();
             continue;
         };
-        let (house, stages) = (Arc::clone(&house), stages.clone());
+        let (house, crowd, stages) = (Arc::clone(&house), Arc::clone(&crowd), stages.clone());
         tokio::spawn(async move {
             if let Some(connection) = shake_hands(incoming).await {
                 drop(stranger);
-                serve(connection, house, stages).await;
+                // Only now: whoever takes another's address must not take their seats as well.
+                let peer = Address::new(connection.remote_address().ip());
+                match house.seat(&crowd, peer) {
+                    Ok(seat) => {
+                        serve(connection, house, stages).await;
+                        drop(seat);
+                    }
+                    Err(TooMany) => connection.close(code(Code::H3_EXCESSIVE_LOAD), b"too many connections"),
+                }
             }
-            drop((place, seat as Option<Seat>));
+            drop(place);
         });
     }
     // Whoever comes now is neither let in nor sent away: they try again, and whoever takes over this socket answers.
@@ -155,8 +163,22 @@ where
     let mut requests = FuturesUnordered::new();
     let (mut brought, mut failed) = (0_usize, 0_usize);
     let mut last_call = stages.clone();
-    let mut called = false;
+    // Set when the peer was told that this connection ends: what is on its way is still answered.
+    let mut leaving: Option<Pin<Box<Sleep>>> = None;
     loop {
+        let told = leaving.is_some();
+        let left = async {
+            match &mut leaving {
+                Some(leaving) => leaving.as_mut().await,
+                None => std::future::pending().await,
+            }
+        };
+        let ends = async {
+            tokio::select! {
+                () = resting.as_mut() => PARTING,
+                () = reached(&mut last_call, Stage::LastCall) => house.drain,
+            }
+        };
         tokio::select! {
             biased;
             Some(outcome) = requests.next(), if !requests.is_empty() => {
@@ -166,21 +188,22 @@ where
                 }
             }
             () = reached(&mut stages, Stage::Draining) => break,
-            () = resting.as_mut() => break,
-            () = reached(&mut last_call, Stage::LastCall), if !called => {
-                called = true;
-                // What is on its way is still answered.
+            () = left => break,
+            time = ends, if !told => {
+                leaving = Some(Box::pin(tokio::time::sleep(time)));
                 if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
                     return;
                 }
             }
             resolver = http.accept() => {
                 let Ok(Some(resolver)) = resolver else { break };
-                idle.asked();
                 brought += 1;
-                requests.push(request(resolver, &house, &line, &connection));
-                if brought >= REQUESTS {
-                    break;
+                requests.push(request(resolver, idle.asked(), &house, &line, &connection));
+                if brought >= REQUESTS && !told {
+                    leaving = Some(Box::pin(tokio::time::sleep(PARTING)));
+                    if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
+                        return;
+                    }
                 }
             }
         }
@@ -202,6 +225,7 @@ where
 /// Answers one request.
 async fn request<S, F>(
     resolver: RequestResolver<Capped, Bytes>,
+    _open: Open,
     house: &Arc<House<S>>,
     line: &Line,
     connection: &Connection,
@@ -255,6 +279,7 @@ mod tests {
     use super::*;
     use crate::client::{AddressHeader, Trust};
     use crate::clock::Clock;
+    use crate::crowd::STRANGERS;
     use crate::facts::FactHeaders;
     use crate::serve::{ConnectionLimits, Edge, Secrecy};
     use crate::tls::Certificates;

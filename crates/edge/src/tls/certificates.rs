@@ -106,13 +106,17 @@ pub(crate) struct Proofs<'a>(&'a Certificates);
 struct Watched {
     files: CertificateFiles,
     seen: Option<[Vec<u8>; 2]>,
+    /// What was last wrong with them: it is told once.
+    trouble: String,
 }
 
 impl Certificates {
     /// Reads all pairs; each of them must be right.
     pub fn read(files: &[CertificateFiles]) -> Result<Self, CertificateError> {
-        let mut watched: Vec<Watched> =
-            files.iter().map(|files| Watched { files: files.clone(), seen: None }).collect();
+        let mut watched: Vec<Watched> = files
+            .iter()
+            .map(|files| Watched { files: files.clone(), seen: None, trouble: String::new() })
+            .collect();
         let mut shelf = Vec::new();
         for watched in &mut watched {
             shelf.extend(watched.read_if_changed()?);
@@ -162,8 +166,9 @@ impl Certificates {
         for (index, watched) in files.iter_mut().enumerate() {
             let path = watched.files.certificate.display().to_string();
             match watched.read_if_changed() {
-                Ok(None) => {}
+                Ok(None) => watched.trouble.clear(),
                 Ok(Some(named)) => {
+                    watched.trouble.clear();
                     tracing::info!(file = path, names = named.names.join(" "), "a new certificate is used");
                     let mut shelf = Vec::clone(&self.shelf.load());
                     if let Some(place) = shelf.get_mut(index) {
@@ -172,7 +177,14 @@ impl Certificates {
                     self.shelf.store(Arc::new(shelf));
                 }
                 Err(error) => {
-                    tracing::error!(%error, "a new certificate cannot be used; the old one is used on");
+                    let trouble = error.to_string();
+                    if watched.trouble != trouble {
+                        tracing::error!(
+                            error = trouble,
+                            "a new certificate cannot be used; the old one is used on"
+                        );
+                        watched.trouble = trouble;
+                    }
                 }
             }
         }

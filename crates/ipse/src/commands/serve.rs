@@ -38,6 +38,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
         let (data_dir, format) = (config.data_dir.clone(), config.log_format);
         let guessed = config.base_url.is_none();
+        let self_signed = config.tls.is_self_signed();
         // Beside opening the database, because both take their time.
         let geo = tokio::task::spawn_blocking({
             let config = config.clone();
@@ -48,7 +49,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
             geo.await.map_err(ended)?
         };
         let server = Server::start(config, Clock::system(), handed, geo).await?;
-        greet(&server, &data_dir, format);
+        greet(&server, &data_dir, format, self_signed);
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
             tracing::warn!(
                 base_url = server.base_url(),
@@ -89,7 +90,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
 }
 
 /// Says where the server is and what to type next.
-fn greet(server: &Server, data_dir: &Path, format: LogFormat) {
+fn greet(server: &Server, data_dir: &Path, format: LogFormat, self_signed: bool) {
     let version = env!("CARGO_PKG_VERSION");
     let urls = server.urls();
     if format == LogFormat::Json {
@@ -108,15 +109,17 @@ fn greet(server: &Server, data_dir: &Path, format: LogFormat) {
         1 => "1 API key".to_owned(),
         keys => format!("{keys} API keys"),
     };
+    // Nobody trusts a certificate that nobody has signed.
+    let unsafely = if self_signed { " -k" } else { "" };
     // A server whose greeting nobody can read serves all the same.
     let _ = print(&format!(
         "\
 ipse {version} is listening on {urls}
 
   In a browser    {base}/
-  Without a key   curl {base}/api/v1/ip/demo
+  Without a key   curl{unsafely} {base}/api/v1/ip/demo
   Your first key  {program} key create --account you@example.com{folder}
-  With the key    curl -H 'Authorization: Bearer YOUR_KEY' {base}/api/v1/ip
+  With the key    curl{unsafely} -H 'Authorization: Bearer YOUR_KEY' {base}/api/v1/ip
 
 Data is kept in {data_dir} ({keys}). Geo data {geo}.
 Stop with Ctrl-C.

@@ -3,6 +3,8 @@
 use crate::commands::ipse;
 use crate::tls::output;
 use ipse_testkit::{Connection, Server, Sockets, http3_client};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -81,4 +83,34 @@ fn a_socket_that_nobody_handed_over_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let error = crate::commands::fail(dir.path(), &["serve", "--listen", "systemd:http"], 1);
     assert!(error.contains("FileDescriptorName=http"), "{error}");
+}
+
+#[test]
+fn nobody_who_has_asked_for_nothing_holds_up_a_stop() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = ipse(dir.path(), &["serve", "--tls-listen", "127.0.0.1:0", "--tls-self-signed"]);
+    command.args(["--drain-seconds", "3600"]);
+    let server = Server::start(command, &dir.path().join("ipse-data")).unwrap();
+    let (clear, tls) = (server.address, server.https().unwrap());
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let begun: Vec<TcpStream> = [
+        (clear, &b""[..]),
+        (clear, b"GET / HTTP/1.1\r\nhost"),
+        (clear, b"PRI * HT"),
+        (clear, preface),
+        (tls, b"\x16\x03\x01"),
+    ]
+    .into_iter()
+    .map(|(door, bytes)| {
+        let mut stream = TcpStream::connect(door).unwrap();
+        stream.write_all(bytes).unwrap();
+        stream
+    })
+    .collect();
+    let mut asked = Connection::open(clear).unwrap();
+    asked.get("/api/v1/meta", None).unwrap();
+    asked.send(b"GET /api/v1/meta HTTP/1.1\r\n").unwrap();
+    // With one of them it would take an hour.
+    assert_eq!(server.stop("TERM").unwrap().0, Some(0));
+    drop(begun);
 }

@@ -241,3 +241,34 @@ fn a_certificate_is_made_for_trying_https() {
     assert!(body.contains("\"tls_version\":\"TLSv1.3\""), "{body}");
     assert!(house.base_url.starts_with("https://localhost:"), "{}", house.base_url);
 }
+
+#[test]
+fn a_redirect_can_be_followed_from_pages_of_other_origins() {
+    let settings = [("https_redirect", "yes"), ("base_url", "https://ip.example.com")];
+    let secure = Secure::new(&settings);
+    let url = format!("http://{}/api/v1/ip/demo", secure.house.address);
+    let head = secure.curl(&["-D", "-", "-o", "/dev/null", "-H", "host: ip.example.com:80"], &url);
+    // The base URL knows at which port callers find HTTPS; the door may have another.
+    assert!(
+        head.starts_with("HTTP/1.1 308 ")
+            && head.contains("location: https://ip.example.com/api/v1/ip/demo\r"),
+        "{head}"
+    );
+    assert!(
+        head.contains("access-control-allow-origin: *") && head.contains("cache-control: no-store"),
+        "{head}"
+    );
+    let preflight =
+        ["-X", "OPTIONS", "-o", "/dev/null", "-w", "%{response_code}", "-H", "origin: https://a.example"];
+    let preflight = [&preflight[..], &["-H", "access-control-request-method: GET"]].concat();
+    assert_eq!(secure.curl(&preflight, &url), "204", "browsers follow no redirect of a preflight");
+    let by_proxy =
+        secure.curl(&["-H", "x-forwarded-proto: https", "-H", "x-forwarded-for: 203.0.113.9"], &url);
+    assert!(by_proxy.contains("203.0.113.9"), "what came to a proxy by HTTPS is served: {by_proxy}");
+    for host in ["host:", "host: :80", "host: ::1"] {
+        let body = secure.curl(&["--http1.0", "-H", host], &url);
+        assert!(body.contains("bad_request"), "{host}: {body}");
+    }
+    let told = secure.curl(&["-I"], &format!("https://{}/", secure.doors[0]));
+    assert!(told.contains("alt-svc: h3=\":443\""), "{told}");
+}
