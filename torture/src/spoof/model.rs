@@ -92,7 +92,8 @@ impl House {
     /// The setting that lists whom this house trusts.
     pub(crate) fn trusted_setting(&self) -> String {
         match self.trusted {
-            [] => "none".to_owned(),
+            // A door of the PROXY protocol wants somebody to be trusted: here nobody comes from there.
+            [] => "192.0.2.255/32".to_owned(),
             networks => networks.iter().map(Network::to_string).collect::<Vec<_>>().join(","),
         }
     }
