@@ -11,6 +11,7 @@ mod coding;
 mod damage;
 mod disk;
 mod files;
+mod flood;
 mod frames;
 mod geo;
 mod hostile;
@@ -49,6 +50,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "midnight", full_count: 1_000, short_count: 20, work: midnight::work },
     Campaign { name: "hostile", full_count: 1_000_000, short_count: 5_000, work: hostile::work },
     Campaign { name: "frames", full_count: 1_000_000, short_count: 2_000, work: frames::work },
+    Campaign { name: "flood", full_count: 1_000_000, short_count: 3_000, work: flood::work },
     Campaign { name: "spoof", full_count: 1_000_000, short_count: 3_000, work: spoof::work },
     Campaign { name: "files", full_count: 100_000, short_count: 132, work: files::work },
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
@@ -82,6 +84,8 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         // The campaign `files` starts itself again to read what may be the end of whoever reads it.
         [command] if command == files::READER => files::read_until_end(),
+        // The campaign `flood` starts itself again as the attacker.
+        [command, rest @ ..] if command == flood::ATTACKER => flood::attack(rest),
         [command, rest @ ..] if command == "bench" => match rest {
             [name] if name == "start" => start::bench(),
             [name] if name == "geo" => geo::speed::bench(),

@@ -163,15 +163,22 @@ impl Latencies {
         self.0.iter().map(Vec::len).sum()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "microseconds of requests")]
     pub(crate) fn figures(&self, phase: Phase) -> Figures {
-        let mut sorted = self.0[phase as usize].clone();
+        Figures::of(&self.0[phase as usize])
+    }
+}
+
+impl Figures {
+    /// Of requests that took so many microseconds.
+    #[expect(clippy::cast_precision_loss, reason = "microseconds of requests")]
+    pub(crate) fn of(micros: &[u64]) -> Self {
+        let mut sorted = micros.to_vec();
         sorted.sort_unstable();
         let at = |hundredths: usize| {
             let index = (sorted.len() * hundredths / 100).min(sorted.len().saturating_sub(1));
             sorted.get(index).map_or(0.0, |micros| *micros as f64 / 1e3)
         };
-        Figures { count: sorted.len(), p50_ms: at(50), p99_ms: at(99), max_ms: at(100) }
+        Self { count: sorted.len(), p50_ms: at(50), p99_ms: at(99), max_ms: at(100) }
     }
 }
 

@@ -12,6 +12,11 @@ pub(crate) fn resident_bytes(server: &Server) -> Result<u64> {
     Ok(kibibytes * 1024)
 }
 
+/// How many files it has open, connections among them.
+pub(crate) fn descriptors(server: &Server) -> Result<usize> {
+    Ok(std::fs::read_dir(format!("/proc/{}/fd", server.process.id()))?.count())
+}
+
 /// Lets this process and those it starts have so many files open.
 pub(crate) fn allow_descriptors(needed: u64) -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
