@@ -533,6 +533,30 @@ mod tests {
         serving.abort();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_stalls_before_http_does_not_hold_up_the_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        edge.doors[0].manner = Manner::Introduced(None);
+        edge.trust.proxies = vec!["127.0.0.1/32".parse().unwrap()];
+        let address = address(&edge);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let stopped = async { _ = stopped.await };
+        let serving = tokio::spawn(edge.run(stopped, std::future::pending()));
+        let mut stalled = TcpStream::connect(address).await.unwrap();
+        stalled.write_all(b"PROXY").await.unwrap();
+        // Who comes later is answered, so the first one was let in.
+        let mut later = TcpStream::connect(address).await.unwrap();
+        let introduced = "PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET / HTTP/1.0\r\n\r\n";
+        later.write_all(introduced.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        later.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with("fine"), "{answer}");
+        stop.send(()).unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(1), serving).await;
+        assert!(ended.is_ok(), "nobody is waited for when there is no time for it");
+    }
+
     /// Reads until the answer to a request is whole.
     async fn receive(stream: &mut TcpStream) -> String {
         let mut answer = Vec::new();

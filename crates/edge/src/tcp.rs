@@ -157,10 +157,15 @@ pub(crate) async fn accept<S, F>(
         // Beyond the limit one connection per door waits here, and the others in the kernel's queue. Who was let in is
         // not sent away any more.
         let place = crowd.place().await;
-        let (house, crowd, manner, stages) =
-            (Arc::clone(&house), Arc::clone(&crowd), manner.clone(), stages.clone());
+        let (house, crowd, manner) = (Arc::clone(&house), Arc::clone(&crowd), manner.clone());
+        let (stages, mut ended) = (stages.clone(), stages.clone());
         tokio::spawn(async move {
-            greet(caller, peer, manner, house, &crowd, stages).await;
+            tokio::select! {
+                biased;
+                () = greet(caller, peer, manner, house, &crowd, stages) => {}
+                // Whatever a connection waits for, be it a handshake: time is up.
+                () = reached(&mut ended, Stage::Ended) => {}
+            }
             drop((place, seat));
         });
     }
@@ -199,9 +204,16 @@ async fn greet<S, F>(
         if !house.trust.is_trusted(peer) {
             return;
         }
-        let introduced = match &mut caller {
-            Caller::Tcp(stream) => introduction(stream).await,
-            Caller::Unix(stream) => introduction(stream).await,
+        let introducing = async {
+            match &mut caller {
+                Caller::Tcp(stream) => introduction(stream).await,
+                Caller::Unix(stream) => introduction(stream).await,
+            }
+        };
+        let introduced = tokio::select! {
+            biased;
+            introduced = introducing => introduced,
+            () = reached(&mut stages, Stage::Draining) => return,
         };
         let Ok(introduced) = introduced else { return };
         if let Some(introduced) = &introduced {

@@ -116,9 +116,16 @@ pub(crate) async fn accept<S, F>(
             incoming.refuse();
             continue;
         };
-        let (house, crowd, stages) = (Arc::clone(&house), Arc::clone(&crowd), stages.clone());
+        let (house, crowd) = (Arc::clone(&house), Arc::clone(&crowd));
+        let (stages, mut begun) = (stages.clone(), stages.clone());
         tokio::spawn(async move {
-            if let Some(connection) = shake_hands(incoming).await {
+            let shaken = tokio::select! {
+                biased;
+                shaken = shake_hands(incoming) => shaken,
+                // Nobody who has only begun to shake hands has asked for anything yet.
+                () = reached(&mut begun, Stage::Draining) => None,
+            };
+            if let Some(connection) = shaken {
                 drop(stranger);
                 // Only now: whoever takes another's address must not take their seats as well.
                 let peer = Address::new(connection.remote_address().ip());
@@ -218,7 +225,6 @@ where
     tokio::select! {
         () = finishing => {}
         () = tokio::time::sleep(house.drain) => {}
-        () = reached(&mut stages, Stage::Ended) => {}
     }
 }
 
