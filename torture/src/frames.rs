@@ -47,7 +47,8 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     let secret = Secret::make(folder.path())?;
     let log = folder.path().join("log");
     let mut command = ipse_testkit::program(server::program()?);
-    command.arg("serve").stderr(Stdio::from(File::create(&log)?));
+    // Who was not heard saying goodbye is not waited for for long at the end.
+    command.args(["serve", "--drain-seconds", "1"]).stderr(Stdio::from(File::create(&log)?));
     secret.show_by(&mut command);
     let mut server = server::start_with(command, &folder.path().join("data"))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -130,10 +130,11 @@ async fn say(
     let mut expected = Vec::new();
     for stream in streams {
         let Some((mut sender, mut receiver)) = open(connection, stream.direction).await else {
-            if connection.close_reason().is_some() {
-                break;
+            match stream.direction {
+                // It lets nobody ask, or is gone.
+                Direction::Both => break,
+                Direction::Outward => continue,
             }
-            continue;
         };
         said.frames += write(&mut sender, stream).await;
         // A stream that the server stopped has no end any more, and no answer.
