@@ -234,9 +234,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn config(&mut self) -> Option<Config> {
-        let listen = self.all("listen", LISTEN, |text| text.parse().ok());
+        let listen = self.listen();
         let tls = self.tls();
         let proxy_listen = self.each("proxy_listen", LISTEN, |text| text.parse().ok());
+        if let (Some(listen), Some(tls), Some(proxy_listen)) = (&listen, &tls, &proxy_listen)
+            && listen.is_empty()
+            && tls.listen.is_empty()
+            && proxy_listen.is_empty()
+        {
+            self.problem("listen", "is `none`, and there is no other door: set tls_listen or proxy_listen");
+        }
         let facts = self.facts();
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
@@ -302,6 +309,13 @@ impl Reader<'_> {
             log_level: log_level?,
             log_format: log_format?,
         })
+    }
+
+    fn listen(&mut self) -> Option<Vec<ListenAddr>> {
+        if self.given["listen"].values == ["none"] {
+            return Some(Vec::new());
+        }
+        self.all("listen", &format!("{LISTEN}, or `none` alone"), |text| text.parse().ok())
     }
 
     fn tls(&mut self) -> Option<TlsConfig> {
@@ -787,6 +801,9 @@ mod tests {
         assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
         assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
         check(&[("hsts_seconds", "60")], "is of no use without tls_listen");
+        check(&[("listen", "none")], "there is no other door");
+        let alone = read(&[("listen", "none"), listen, ("tls_self_signed", "yes")]).unwrap();
+        assert_eq!(alone.listen, []);
         check(&[("proxy_listen", "127.0.0.1:0"), ("trusted_proxy", "none")], "would serve nobody");
     }
 

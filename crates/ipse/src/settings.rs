@@ -36,7 +36,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: &["localhost:8080"],
         shape: Shape::Many,
         value: "ADDR",
-        help: "Where to listen: IP:PORT, [IPv6]:PORT, localhost:PORT, unix:PATH or systemd:NAME; repeatable",
+        help: "Where to listen: IP:PORT, [IPv6]:PORT, localhost:PORT, unix:PATH or systemd:NAME; repeatable; `none` for HTTPS alone",
     },
     Setting {
         name: "tls_listen",
