@@ -1,6 +1,6 @@
-//! One connection as hyper sees it, with four additions: it reads the round-trip time whenever bytes arrive, it spoils
-//! requests that can be read in two ways, it lets go of a peer that reads nothing, and it speaks for hyper where hyper
-//! answers on its own.
+//! One connection as hyper sees it, with five additions: it reads the round-trip time whenever bytes arrive, it spoils
+//! requests that can be read in two ways, it lets go of a peer that reads nothing, it sees how far an answer has come, and it
+//! speaks for hyper where hyper answers on its own.
 //!
 //! For bytes that are no request hyper writes a bare status line that nothing above can shape. Every response of
 //! ours carries `x-content-type-options` (see `reply::mark`), so a head of HTTP/1 without it is hyper's own, and is

@@ -290,7 +290,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: &["no"],
         shape: Shape::Switch,
         value: "yes|no",
-        help: "Share the ports with another ipse that does so too, to take over from it: see docs/operating.md",
+        help: "Open the ports of another ipse that has this set too, ask it to stop and take over: see docs/operating.md",
     },
     Setting {
         name: "drain_seconds",
