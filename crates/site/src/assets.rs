@@ -3,7 +3,15 @@
 use crate::reply;
 use ipse_edge::Reply;
 
-const STYLE: &str = include_str!("../assets/style.css");
+/// One file for the browser, a file for each part of the design for us.
+const STYLE: &str = concat!(
+    include_str!("../assets/style/base.css"),
+    include_str!("../assets/style/form.css"),
+    include_str!("../assets/style/home.css"),
+    include_str!("../assets/style/docs.css"),
+    include_str!("../assets/style/dashboard.css"),
+    include_str!("../assets/style/doctor.css"),
+);
 const FAVICON: &str = include_str!("../assets/favicon.svg");
 /// Crawlers may read the pages, but a lookup tells them nothing but their own address.
 const ROBOTS: &str = "User-agent: *\nDisallow: /api/\n";
