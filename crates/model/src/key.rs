@@ -1,6 +1,6 @@
 //! API keys: their text, the hash by which they are known, and what the hot path must know of one.
 
-use crate::Scope;
+use crate::{Scope, hex};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
@@ -102,26 +102,13 @@ impl KeyHash {
     /// Sixty-four hexadecimal digits, as the database holds them.
     #[must_use]
     pub fn to_hex(self) -> String {
-        let mut hex = String::with_capacity(64);
-        for byte in self.0 {
-            for nibble in [byte >> 4, byte & 15] {
-                hex.push(char::from(b"0123456789abcdef"[usize::from(nibble)]));
-            }
-        }
-        hex
+        hex::written(&self.0)
     }
 
     /// Reads what [`KeyHash::to_hex`] wrote.
     #[must_use]
-    pub fn from_hex(hex: &str) -> Option<Self> {
-        let hex: &[u8; 64] = hex.as_bytes().try_into().ok()?;
-        let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(hex.chunks_exact(2)) {
-            let high = char::from(pair[0]).to_digit(16)?;
-            let low = char::from(pair[1]).to_digit(16)?;
-            *byte = u8::try_from(high * 16 + low).ok()?;
-        }
-        Some(Self(hash))
+    pub fn from_hex(text: &str) -> Option<Self> {
+        hex::read(text).map(Self)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The secret of a link to the doctor: it is shown once, and known by its hash.
 
+use crate::hex;
 use sha2::{Digest, Sha256};
-use std::fmt::{self, Write};
+use std::fmt;
 use std::str::FromStr;
 
 /// How many random bytes there are.
@@ -22,13 +23,13 @@ impl DoctorToken {
     /// The digits, to be shown once.
     #[must_use]
     pub fn reveal(&self) -> String {
-        hex(&self.0)
+        hex::written(&self.0)
     }
 
     /// The digits of the hash by which the token is known.
     #[must_use]
     pub fn hash(&self) -> String {
-        hex(&Sha256::digest(self.0))
+        hex::written(&Sha256::digest(self.0))
     }
 }
 
@@ -46,30 +47,8 @@ impl FromStr for DoctorToken {
     type Err = NotADoctorToken;
 
     fn from_str(text: &str) -> Result<Self, NotADoctorToken> {
-        let digits: &[u8; 2 * BYTES] = text.as_bytes().try_into().map_err(|_| NotADoctorToken)?;
-        let mut bytes = [0; BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Ok(Self(bytes))
+        hex::read(text).map(Self).ok_or(NotADoctorToken)
     }
-}
-
-fn digit(character: u8) -> Result<u8, NotADoctorToken> {
-    match character {
-        b'0'..=b'9' => Ok(character - b'0'),
-        b'a'..=b'f' => Ok(character - b'a' + 10),
-        _ => Err(NotADoctorToken),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a text never fails.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]
