@@ -36,10 +36,11 @@ impl<C: Counters> Lookup<C> {
             Credential::Malformed => return Ok(Outcome::Refused(Refusal::InvalidKey)),
             Credential::Key(text) => text,
         };
-        let Some(key) = self.keys.find_fresh(&text.hash()).await else {
+        let Some(key) = self.keys.find_fresh(&text.hash(), now).await else {
             return Ok(Outcome::Refused(Refusal::InvalidKey));
         };
         if key.state == KeyState::Inactive {
+            self.counters.note_refusal(key.id, now);
             return Ok(Outcome::Refused(Refusal::InactiveKey));
         }
         let allowance = match self.counters.charge_key(&key, now).await? {

@@ -178,7 +178,8 @@ impl Server {
         let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas, doctor });
 
         let (ending, ended) = watch::channel(false);
-        let mut refreshing = tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), ended.clone()));
+        let mut refreshing =
+            tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
@@ -393,11 +394,16 @@ impl Doctor {
     }
 }
 
-async fn refresh_keys(keys: Arc<KeyTable>, ledger: Arc<Ledger>, mut ended: watch::Receiver<bool>) {
+async fn refresh_keys(
+    keys: Arc<KeyTable>,
+    ledger: Arc<Ledger>,
+    clock: Clock,
+    mut ended: watch::Receiver<bool>,
+) {
     let mut ticks = every(REFRESH_EVERY);
     let mut failing = false;
     while next(&mut ticks, &mut ended).await {
-        match keys.refresh().await {
+        match keys.refresh(clock.now()).await {
             Ok(()) => {
                 keys.take_gone().into_iter().for_each(|id| ledger.forget(id));
                 if std::mem::replace(&mut failing, false) {

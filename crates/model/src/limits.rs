@@ -165,6 +165,20 @@ impl Window {
         self.times.capacity() > 0
     }
 
+    /// How many requests were recorded in each of the sixty seconds that end with `boot_ms`, the oldest first. One that was
+    /// recorded later, out of order, belongs to the last of them.
+    #[must_use]
+    pub fn last_minute(&self, boot_ms: u64) -> [u32; 60] {
+        let mut seconds = [0; 60];
+        for time in self.times() {
+            let age = usize::try_from(boot_ms.saturating_sub(time) / 1000).unwrap_or(usize::MAX);
+            if let Some(second) = seconds.iter_mut().nth_back(age) {
+                *second += 1;
+            }
+        }
+        seconds
+    }
+
     /// The recorded moments, oldest first.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
         self.times.iter().copied()

@@ -50,6 +50,9 @@ pub trait Counters: Send + Sync + 'static {
         now: Now,
     ) -> impl Future<Output = Result<Result<DayAllowance, DayAllowance>, Error>> + Send;
 
+    /// Notes that a request of an inactive key was refused. It is charged nothing; its owner sees it among the outcomes.
+    fn note_refusal(&self, key: KeyId, now: Now);
+
     /// How much a subject has used on a day, as far as the counters still know it.
     fn used(&self, subject: Subject, day: Day) -> impl Future<Output = Result<u32, Error>> + Send;
 

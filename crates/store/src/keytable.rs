@@ -1,7 +1,8 @@
 //! The whole table of keys in memory, so that the hot path asks no database.
 
+use crate::records::KnownKey;
 use crate::{Error, Records};
-use ipse_model::{Key, KeyHash, KeyId};
+use ipse_model::{Key, KeyHash, KeyId, Now};
 use papaya::HashMap;
 use std::collections::HashSet;
 use std::sync::PoisonError;
@@ -17,8 +18,10 @@ const MISSES_APART: Duration = Duration::from_millis(20);
 pub struct KeyTable {
     records: Records,
     by_hash: HashMap<KeyHash, Key>,
-    /// Where each key stands in `by_hash`, to find it again after its text was rolled.
-    hash_of: HashMap<KeyId, KeyHash>,
+    /// Texts that work though their keys were rolled.
+    old_texts: HashMap<KeyHash, OldText>,
+    /// Where each key stands in the other two, to find it again after its text was rolled.
+    texts_of: HashMap<KeyId, Texts>,
     /// The last change that is in the table. Held while the table follows the log.
     seen: Mutex<i64>,
     /// Keys that are no more, until somebody asks.
@@ -27,36 +30,62 @@ pub struct KeyTable {
     readings: AtomicU64,
 }
 
+/// A text that a key had before.
+#[derive(Clone, Copy, Debug)]
+struct OldText {
+    key: KeyId,
+    /// The moment from which it is invalid.
+    ends_ms: i64,
+}
+
+/// What one key is known by.
+#[derive(Clone, Copy, Debug)]
+struct Texts {
+    hash: KeyHash,
+    old: Option<KeyHash>,
+}
+
 impl KeyTable {
     /// Reads all keys.
     pub async fn load(records: &Records) -> Result<Self, Error> {
         let table = Self {
             by_hash: HashMap::new(),
-            hash_of: HashMap::new(),
+            old_texts: HashMap::new(),
+            texts_of: HashMap::new(),
             seen: Mutex::new(0),
             gone: std::sync::Mutex::default(),
             readings: AtomicU64::new(0),
             records: records.clone(),
         };
         let head = records.last_key_change().await?;
-        for (hash, key) in records.all_keys().await? {
-            table.put(hash, key);
+        for known in records.all_keys().await? {
+            table.put(known);
         }
         *table.seen.lock().await = head;
         Ok(table)
     }
 
-    /// The key with this hash.
+    /// The key with this hash: that of its text, or of the one before as long as that still works.
     #[must_use]
-    pub fn find(&self, hash: &KeyHash) -> Option<Key> {
-        self.by_hash.pin().get(hash).copied()
+    pub fn find(&self, hash: &KeyHash, now: Now) -> Option<Key> {
+        let by_hash = self.by_hash.pin();
+        if let Some(key) = by_hash.get(hash) {
+            return Some(*key);
+        }
+        let old = *self.old_texts.pin().get(hash)?;
+        if old.ends_ms <= now.unix_ms {
+            return None;
+        }
+        // A key is put under its new text before it is taken from under the old one: it is found under one of them.
+        let texts = *self.texts_of.pin().get(&old.key)?;
+        by_hash.get(&texts.hash).copied()
     }
 
     /// The key with this hash, even if it was made a moment ago: before a key is said not to exist, the log of changes is
     /// read once more. All who miss within [`MISSES_APART`] share one reading, so that whatever callers make up, the
     /// records are asked a few dozen times a second at most.
-    pub async fn find_fresh(&self, hash: &KeyHash) -> Option<Key> {
-        if let Some(key) = self.find(hash) {
+    pub async fn find_fresh(&self, hash: &KeyHash, now: Now) -> Option<Key> {
+        if let Some(key) = self.find(hash, now) {
             return Some(key);
         }
         let missed = self.readings.load(Ordering::Acquire);
@@ -68,7 +97,7 @@ impl KeyTable {
             let _ = self.follow(&mut seen).await;
         }
         drop(seen);
-        self.find(hash)
+        self.find(hash, now)
     }
 
     /// How many keys there are.
@@ -88,8 +117,9 @@ impl KeyTable {
         std::mem::take(&mut self.gone.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over what has changed since the last time.
-    pub async fn refresh(&self) -> Result<(), Error> {
+    /// Takes over what has changed since the last time, and forgets old texts that have ended.
+    pub async fn refresh(&self, now: Now) -> Result<(), Error> {
+        self.old_texts.pin().retain(|_, old| old.ends_ms > now.unix_ms);
         self.follow(&mut *self.seen.lock().await).await
     }
 
@@ -104,7 +134,7 @@ impl KeyTable {
             Some(changed) => {
                 for (id, found) in changed {
                     match found {
-                        Some((hash, key)) => self.put(hash, key),
+                        Some(known) => self.put(known),
                         None => gone.push(id),
                     }
                 }
@@ -112,16 +142,17 @@ impl KeyTable {
             // The log no longer reaches back to what we saw: compare everything.
             None => {
                 let all = self.records.all_keys().await?;
-                let ids: HashSet<KeyId> = all.iter().map(|(_, key)| key.id).collect();
-                gone.extend(self.hash_of.pin().keys().filter(|id| !ids.contains(id)));
-                for (hash, key) in all {
-                    self.put(hash, key);
-                }
+                let ids: HashSet<KeyId> = all.iter().map(|known| known.key.id).collect();
+                gone.extend(self.texts_of.pin().keys().filter(|id| !ids.contains(id)));
+                all.into_iter().for_each(|known| self.put(known));
             }
         }
         for id in &gone {
-            if let Some(hash) = self.hash_of.pin().remove(id) {
-                self.by_hash.pin().remove(hash);
+            if let Some(texts) = self.texts_of.pin().remove(id) {
+                self.by_hash.pin().remove(&texts.hash);
+                if let Some(old) = &texts.old {
+                    self.old_texts.pin().remove(old);
+                }
             }
         }
         self.gone.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
@@ -129,12 +160,20 @@ impl KeyTable {
         Ok(())
     }
 
-    fn put(&self, hash: KeyHash, key: Key) {
+    /// Puts a key where it belongs now, and only then takes it from where it was: whoever looks meanwhile finds it.
+    fn put(&self, known: KnownKey) {
+        let KnownKey { key, hash, old } = known;
         self.by_hash.pin().insert(hash, key);
-        if let Some(old) = self.hash_of.pin().insert(key.id, hash).copied()
-            && old != hash
-        {
-            self.by_hash.pin().remove(&old);
+        if let Some((old, ends_ms)) = old {
+            self.old_texts.pin().insert(old, OldText { key: key.id, ends_ms });
+        }
+        let old = old.map(|(old, _)| old);
+        let Some(before) = self.texts_of.pin().insert(key.id, Texts { hash, old }).copied() else { return };
+        if before.hash != hash {
+            self.by_hash.pin().remove(&before.hash);
+        }
+        if let Some(gone) = before.old.filter(|gone| Some(*gone) != old) {
+            self.old_texts.pin().remove(&gone);
         }
     }
 }

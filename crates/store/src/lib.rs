@@ -1,4 +1,4 @@
-//! What must be remembered: accounts and keys ([`Records`]), and how much was used ([`Counters`]).
+//! What must be remembered: accounts, who is signed in, and keys ([`Records`]), and how much was used ([`Counters`]).
 //!
 //! The only crate that touches the database and the journal's files. No caller's address ever gets here.
 
@@ -18,4 +18,8 @@ pub use error::Error;
 pub use folder::{DataFolder, FolderLock};
 pub use keytable::KeyTable;
 pub use ledger::{Ledger, used_in_journal};
-pub use records::{Account, Created, Email, KeyRecord, NewKey, NotAnEmail, Records, UsageRow};
+pub use records::{
+    Account, AccountId, Activity, ActivityRow, Created, Email, KeyRecord, Login, NewKey, NewToken,
+    NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Records, Session, Token,
+    TokenPurpose, UsageRow,
+};

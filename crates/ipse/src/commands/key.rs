@@ -194,7 +194,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             Ok(())
         }),
         Command::Roll(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
-            let text = desk.records.roll(one.id).await?.ok_or_else(|| no_such(one.id))?;
+            let text = desk.records.roll(one.id, 0, desk.now).await?.ok_or_else(|| no_such(one.id))?;
             reveal(&text, one.id)?;
             say(&format!("Key {} has a new text, shown only this once. The old one is invalid.", one.id));
             Ok(())

@@ -8,11 +8,13 @@
 mod journal;
 mod recovery;
 mod sync;
+mod tally;
 
 pub use recovery::used_in_journal;
 
 use crate::counters::{Counters, KeyCharge, Subject};
-use crate::{BootId, DataFolder, Error, Records, UsageRow};
+use crate::records::OutcomeRow;
+use crate::{BootId, DataFolder, Error, Outcomes, Records, UsageRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now, Window,
 };
@@ -20,6 +22,7 @@ use journal::{Entry, Journal, Segment};
 use papaya::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use sync::Syncer;
+use tally::Tally;
 use tokio::sync::{oneshot, watch};
 
 /// How far the durable mark may stand ahead of the count: the most that a power cut can withhold.
@@ -70,6 +73,8 @@ struct State {
     changed: bool,
     /// Days that ended since the last fold.
     ended: Vec<(Day, u32)>,
+    /// What became of a key's requests since the last fold.
+    tally: Tally,
     /// Later days that were counted before, by a program whose clock was ahead of ours.
     ahead: Vec<UsageRow>,
 }
@@ -113,7 +118,7 @@ impl Ledger {
         let journal_folder = folder.journal();
         let recovered = recovery::read(&journal_folder, boot, now.day())?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
-        records.recover(&recovered.rows(), &boot_name, now.day()).await?;
+        records.recover(&recovered.rows(), &[], &boot_name, now.day()).await?;
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
 
         let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
@@ -166,15 +171,20 @@ impl Ledger {
             folding.left.iter().map(|(segment, _)| Arc::strong_count(segment) == 1).collect();
         let cells: Vec<Arc<Cell>> = folding.changed.try_iter().collect();
         let mut rows = Vec::with_capacity(cells.len());
+        let mut outcomes = Vec::with_capacity(cells.len());
         let ended: Vec<usize> =
-            cells.iter().map(|cell| cell.lock().changes(cell.subject, &mut rows)).collect();
-        if !rows.is_empty()
-            && let Err(error) = self.records.fold(&rows).await
+            cells.iter().map(|cell| cell.lock().changes(cell.subject, &mut rows, &mut outcomes)).collect();
+        if !(rows.is_empty() && outcomes.is_empty())
+            && let Err(error) = self.records.fold(&rows, &outcomes).await
         {
+            let mut outcomes = outcomes.iter().peekable();
             for cell in cells {
-                if !std::mem::replace(&mut cell.lock().changed, true) {
-                    let _ = self.changed.send(Arc::clone(&cell));
+                let mut state = cell.lock();
+                // They are in the order of their cells.
+                while let Some(row) = outcomes.next_if(|row| Subject::Key(row.key) == cell.subject) {
+                    state.tally.put_back(row);
                 }
+                self.fold_later(&cell, &mut state);
             }
             return Err(error);
         }
@@ -195,13 +205,13 @@ impl Ledger {
         let mut folding = self.folding.lock().await;
         while folding.changed.try_recv().is_ok() {}
         folding.left.clear();
-        let mut rows = Vec::new();
+        let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
         for cell in self.cells.pin().values() {
             let mut state = cell.lock();
-            state.changes(cell.subject, &mut rows);
+            state.changes(cell.subject, &mut rows, &mut outcomes);
             state.ended.clear();
         }
-        self.records.fold_exactly(&rows).await?;
+        self.records.fold_exactly(&rows, &outcomes).await?;
         self.journal.rotate(&window_copies(&self.cells, now))?;
         self.journal.remove_older()
     }
@@ -258,6 +268,19 @@ impl Ledger {
         Arc::clone(cells.get_or_insert_with(subject, || Cell::fresh(subject, day)))
     }
 
+    /// Has the cell folded with the next ones.
+    fn fold_later(&self, cell: &Arc<Cell>, state: &mut State) {
+        if !std::mem::replace(&mut state.changed, true) {
+            let _ = self.changed.send(Arc::clone(cell));
+        }
+    }
+
+    /// Counts a request that is refused and charged nothing.
+    fn refuse(&self, cell: &Arc<Cell>, state: &mut State, now: Now) {
+        state.count(cell.subject, now, tally::REFUSED);
+        self.fold_later(cell, state);
+    }
+
     /// Charges under the lock and appends to the journal; if that fails, nothing was charged.
     fn charge(
         &self,
@@ -294,9 +317,13 @@ impl Ledger {
                 return Err(error);
             }
         };
-        if !std::mem::replace(&mut state.changed, true) {
-            let _ = self.changed.send(Arc::clone(cell));
+        match charge {
+            Charge::Granted(_) => state.count(cell.subject, now, tally::ANSWERED),
+            Charge::DayUsedUp(_) => state.count(cell.subject, now, tally::OVER_QUOTA),
+            // It becomes a refusal when the pause is written, and not before.
+            Charge::BurstExceeded => {}
         }
+        self.fold_later(cell, state);
         let raised = mark > state.mark.written;
         if raised {
             state.mark.written = mark;
@@ -358,9 +385,12 @@ impl Ledger {
     ) -> watch::Receiver<Option<Result<(), Error>>> {
         let (sender, receiver) = watch::channel(None);
         state.phase = Phase::Pausing(receiver.clone());
+        let mut minute = state.meter.window().last_minute(now.boot_ms);
+        // The one that was too many did not get into the window.
+        minute[minute.len() - 1] += 1;
         let (records, cell, resumes) = (self.records.clone(), Arc::clone(cell), state.resumes);
         tokio::spawn(async move {
-            let outcome = records.pause_for_burst(id, resumes, now).await.map(drop);
+            let outcome = records.pause_for_burst(id, resumes, &minute, now).await.map(drop);
             // If it failed the window is still full: the next request tries again.
             cell.lock().phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
             let _ = sender.send(Some(outcome));
@@ -396,8 +426,12 @@ impl Counters for Ledger {
             }
             match &state.phase {
                 Phase::Pausing(done) => Step::Wait(done.clone(), KeyCharge::Paused),
-                Phase::Paused(_) => return Ok(KeyCharge::Paused),
+                Phase::Paused(_) => {
+                    self.refuse(&cell, &mut state, now);
+                    return Ok(KeyCharge::Paused);
+                }
                 Phase::Open if key.state == KeyState::Paused && key.resumes == state.resumes => {
+                    self.refuse(&cell, &mut state, now);
                     return Ok(KeyCharge::Paused);
                 }
                 Phase::Open => {
@@ -421,7 +455,10 @@ impl Counters for Ledger {
             Step::Wait(mut done, outcome) => match done.wait_for(Option::is_some).await {
                 Ok(written) => match written.as_ref() {
                     Some(Err(error)) => Err(error.clone()),
-                    _ => Ok(outcome),
+                    _ => {
+                        self.refuse(&cell, &mut cell.lock(), now);
+                        Ok(outcome)
+                    }
                 },
                 Err(_) => Err(Error::JournalBroken),
             },
@@ -439,6 +476,11 @@ impl Counters for Ledger {
             Charge::DayUsedUp(allowance) => Err(allowance),
             Charge::BurstExceeded => unreachable!("the demo has no burst limit"),
         })
+    }
+
+    fn note_refusal(&self, key: KeyId, now: Now) {
+        let cell = self.cell(Subject::Key(key), now.day());
+        self.refuse(&cell, &mut cell.lock(), now);
     }
 
     async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
@@ -474,6 +516,7 @@ impl Cell {
             mark: Mark::default(),
             changed: false,
             ended: Vec::new(),
+            tally: Tally::default(),
             ahead: Vec::new(),
         };
         Arc::new(Self { subject, state: Mutex::new(state) })
@@ -523,9 +566,24 @@ impl State {
         }
     }
 
+    /// Counts what became of a request. The demo is nobody's, so nobody looks at its outcomes.
+    fn count(&mut self, subject: Subject, now: Now, outcome: Outcomes) {
+        if subject != Subject::Demo {
+            self.tally.add(now, now.day().max(self.meter.day()), outcome);
+        }
+    }
+
     /// Adds what the database does not know yet, and says how many ended days are among it. Those are kept until they
-    /// are known to be written.
-    fn changes(&mut self, subject: Subject, rows: &mut Vec<UsageRow>) -> usize {
+    /// are known to be written; outcomes are handed over, because the database adds them up.
+    fn changes(
+        &mut self,
+        subject: Subject,
+        rows: &mut Vec<UsageRow>,
+        outcomes: &mut Vec<OutcomeRow>,
+    ) -> usize {
+        if let Subject::Key(key) = subject {
+            self.tally.take(key, outcomes);
+        }
         rows.extend(self.ended.iter().map(|&(day, used)| UsageRow { subject, day, used, mark: used }));
         let (day, used) = (self.meter.day(), self.meter.used());
         if used > 0 {

@@ -1,6 +1,6 @@
 //! The key table follows the records.
 
-use crate::Store;
+use crate::{NOON, Store};
 use ipse_model::{KeyState, Scope};
 use ipse_store::{KeyTable, Records};
 
@@ -9,37 +9,37 @@ async fn changes_of_another_process_arrive_with_the_next_refresh() {
     let store = Store::new().await;
     let (first, _) = store.key(None).await;
     let table = KeyTable::load(&store.records).await.unwrap();
-    assert!(table.find(&first.hash()).is_some());
+    assert!(table.find(&first.hash(), NOON).is_some());
 
     let other = Records::open(&store.folder).await.unwrap();
     let (text, key) = {
         let account = crate::email("new@example.com");
         crate::create(&other, &account, Some(5)).await.unwrap()
     };
-    assert!(table.find(&text.hash()).is_none());
-    table.refresh().await.unwrap();
+    assert!(table.find(&text.hash(), NOON).is_none());
+    table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone(), []);
-    let found = table.find(&text.hash()).unwrap();
+    let found = table.find(&text.hash(), NOON).unwrap();
     assert_eq!((found.id, found.daily_limit, found.state), (key.id, 5, KeyState::Active));
 
     other.set_scope(key.id, Scope::Full).await.unwrap();
-    other.pause(key.id, crate::NOON).await.unwrap();
-    table.refresh().await.unwrap();
-    let found = table.find(&text.hash()).unwrap();
+    other.pause(key.id, NOON).await.unwrap();
+    table.refresh(NOON).await.unwrap();
+    let found = table.find(&text.hash(), NOON).unwrap();
     assert_eq!((found.scope, found.state, found.resumes), (Scope::Full, KeyState::Paused, 0));
 
     other.resume(key.id).await.unwrap();
-    let rolled = other.roll(key.id).await.unwrap().unwrap();
-    table.refresh().await.unwrap();
-    assert!(table.find(&text.hash()).is_none(), "the old text is invalid at once");
-    assert_eq!(table.find(&rolled.hash()).unwrap().resumes, 1);
+    let rolled = other.roll(key.id, 0, NOON).await.unwrap().unwrap();
+    table.refresh(NOON).await.unwrap();
+    assert!(table.find(&text.hash(), NOON).is_none(), "the old text is invalid at once");
+    assert_eq!(table.find(&rolled.hash(), NOON).unwrap().resumes, 1);
 
     other.delete_key(key.id).await.unwrap();
-    table.refresh().await.unwrap();
+    table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone(), [key.id]);
-    assert!(table.find(&rolled.hash()).is_none());
+    assert!(table.find(&rolled.hash(), NOON).is_none());
     assert_eq!(table.len(), 1);
-    table.refresh().await.unwrap();
+    table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone(), []);
 }
 
@@ -52,7 +52,7 @@ async fn deleting_an_account_takes_its_keys_out_of_the_table() {
     }
     let table = KeyTable::load(&store.records).await.unwrap();
     store.records.delete_account(&account).await.unwrap();
-    table.refresh().await.unwrap();
+    table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone().len(), 3);
     assert!(table.is_empty());
 }
@@ -70,9 +70,9 @@ async fn a_table_that_lags_behind_the_log_compares_everything() {
         .arg("DELETE FROM key_changes; UPDATE sequences SET value = value + 1 WHERE name = 'key_change'")
         .status();
     assert!(status.is_ok_and(|status| status.success()), "sqlite3 is needed: cargo xtask test installs it");
-    table.refresh().await.unwrap();
+    table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone(), [doomed.id]);
-    assert!(table.find(&kept.hash()).is_some() && table.len() == 1);
+    assert!(table.find(&kept.hash(), NOON).is_some() && table.len() == 1);
 }
 
 #[tokio::test]
@@ -82,12 +82,12 @@ async fn a_key_that_was_made_a_moment_ago_is_found() {
     for _ in 0..5 {
         let (text, _) = store.key(None).await;
         let hash = text.hash();
-        assert!(table.find(&hash).is_none());
+        assert!(table.find(&hash, NOON).is_none());
         // Many callers at once, of whom one reads for all.
-        let finders = (0..20).map(|_| table.find_fresh(&hash));
+        let finders = (0..20).map(|_| table.find_fresh(&hash, NOON));
         for found in futures_util::future::join_all(finders).await {
             assert!(found.is_some());
         }
     }
-    assert!(table.find_fresh(&ipse_model::KeyHash([7; 32])).await.is_none());
+    assert!(table.find_fresh(&ipse_model::KeyHash([7; 32]), NOON).await.is_none());
 }

@@ -7,6 +7,13 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 
+/// A calm minute, but for its last second.
+const MINUTE: [u32; 60] = {
+    let mut minute = [0; 60];
+    minute[59] = 301;
+    minute
+};
+
 #[tokio::test]
 async fn a_new_key_is_active_with_the_free_limit_and_only_its_hash_is_stored() {
     let store = Store::new().await;
@@ -83,24 +90,26 @@ async fn states_change_and_say_whether_they_did() {
     assert_eq!(state().await, KeyState::Active);
     let none = KeyId(999);
     assert!(!records.pause(none, NOON).await.unwrap() && !records.delete_key(none).await.unwrap());
-    assert!(records.roll(none).await.unwrap().is_none() && records.key(none).await.unwrap().is_none());
+    assert!(
+        records.roll(none, 0, NOON).await.unwrap().is_none() && records.key(none).await.unwrap().is_none()
+    );
 }
 
 #[tokio::test]
 async fn a_burst_does_not_pause_a_key_that_was_resumed_meanwhile() {
     let store = Store::new().await;
     let (_, key) = store.key(None).await;
-    assert!(store.records.pause_for_burst(key.id, 0, NOON).await.unwrap());
+    assert!(store.records.pause_for_burst(key.id, 0, &MINUTE, NOON).await.unwrap());
     assert!(store.records.resume(key.id).await.unwrap());
-    assert!(!store.records.pause_for_burst(key.id, 0, NOON).await.unwrap());
-    assert!(store.records.pause_for_burst(key.id, 1, NOON).await.unwrap());
+    assert!(!store.records.pause_for_burst(key.id, 0, &MINUTE, NOON).await.unwrap());
+    assert!(store.records.pause_for_burst(key.id, 1, &MINUTE, NOON).await.unwrap());
 }
 
 #[tokio::test]
 async fn rolling_changes_the_text_and_nothing_else() {
     let store = Store::new().await;
     let (old, key) = store.key(Some(77)).await;
-    let new = store.records.roll(key.id).await.unwrap().unwrap();
+    let new = store.records.roll(key.id, 0, NOON).await.unwrap().unwrap();
     assert!(new != old);
     let rolled = store.records.key(key.id).await.unwrap().unwrap();
     assert_eq!(rolled.last_four, new.last_four());

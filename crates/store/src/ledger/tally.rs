@@ -1,0 +1,89 @@
+//! What became of a key's requests since the last fold, by the hour.
+//!
+//! Nothing is decided by it: it is what the owner sees. It is added to while the cell's lock is held anyway.
+
+use crate::Outcomes;
+use crate::records::OutcomeRow;
+use ipse_model::{Day, KeyId, Now};
+
+const MS_PER_HOUR: i64 = 3_600_000;
+const HOURS_PER_DAY: u32 = 24;
+
+/// Nearly always of one hour, and empty after a fold.
+#[derive(Debug, Default)]
+pub(super) struct Tally(Vec<(u32, Outcomes)>);
+
+impl Tally {
+    /// Adds what became of a request that was judged by `now` on a day that may be ahead of it.
+    pub(super) fn add(&mut self, now: Now, day: Day, outcomes: Outcomes) {
+        self.add_to(hour_of(now.unix_ms, day), outcomes);
+    }
+
+    /// Empties the tally into rows for the database.
+    pub(super) fn take(&mut self, key: KeyId, rows: &mut Vec<OutcomeRow>) {
+        rows.extend(self.0.drain(..).map(|(hour, outcomes)| OutcomeRow { key, hour, outcomes }));
+    }
+
+    /// Takes back what could not be written.
+    pub(super) fn put_back(&mut self, row: &OutcomeRow) {
+        self.add_to(row.hour, row.outcomes);
+    }
+
+    fn add_to(&mut self, hour: u32, outcomes: Outcomes) {
+        match self.0.iter_mut().rev().find(|(counted, _)| *counted == hour) {
+            Some((_, sum)) => *sum += outcomes,
+            None => self.0.push((hour, outcomes)),
+        }
+    }
+}
+
+/// The hour of a moment, counted from 1970, within the day that it is charged to: a clock that was set back does not
+/// move the hour out of that day.
+pub(super) fn hour_of(unix_ms: i64, day: Day) -> u32 {
+    let first = day.0.saturating_mul(HOURS_PER_DAY);
+    let hour = u32::try_from(unix_ms.div_euclid(MS_PER_HOUR)).unwrap_or(0);
+    hour.clamp(first, first.saturating_add(HOURS_PER_DAY - 1))
+}
+
+/// One request that was answered.
+pub(super) const ANSWERED: Outcomes = Outcomes { answered: 1, over_quota: 0, refused: 0 };
+/// One request that found the day's quota used up.
+pub(super) const OVER_QUOTA: Outcomes = Outcomes { answered: 0, over_quota: 1, refused: 0 };
+/// One request that was refused for any other reason.
+pub(super) const REFUSED: Outcomes = Outcomes { answered: 0, over_quota: 0, refused: 1 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_is_one_of_its_day() {
+        const DAY: Day = Day(10);
+        let first = 10 * 86_400_000;
+        assert_eq!(hour_of(first, DAY), 240);
+        assert_eq!(hour_of(first + 3_599_999, DAY), 240);
+        assert_eq!(hour_of(first + 3_600_000, DAY), 241);
+        assert_eq!(hour_of(first - 1, DAY), 240, "the clock was set back over midnight");
+        assert_eq!(hour_of(first + 86_400_000, DAY), 263);
+        assert_eq!(hour_of(-5, Day(0)), 0);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_counted_with_what_came_since() {
+        let mut tally = Tally::default();
+        let now = Now { unix_ms: 0, boot_ms: 0 };
+        tally.add(now, Day(0), ANSWERED);
+        tally.add(now, Day(0), REFUSED);
+        let mut rows = Vec::new();
+        tally.take(KeyId(7), &mut rows);
+        let refused = Outcomes { answered: 1, over_quota: 0, refused: 1 };
+        assert_eq!(rows, [OutcomeRow { key: KeyId(7), hour: 0, outcomes: refused }]);
+        tally.add(Now { unix_ms: MS_PER_HOUR, boot_ms: 0 }, Day(0), OVER_QUOTA);
+        tally.add(now, Day(0), ANSWERED);
+        rows.iter().for_each(|row| tally.put_back(row));
+        rows.clear();
+        tally.take(KeyId(7), &mut rows);
+        assert_eq!(rows.iter().map(|row| row.hour).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(rows[1].outcomes, Outcomes { answered: 2, over_quota: 0, refused: 1 });
+    }
+}

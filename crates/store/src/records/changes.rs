@@ -1,0 +1,117 @@
+//! The log of changes of keys, by which servers keep their tables up to date.
+
+use super::keys::{scope, state};
+use super::{Records, next, number, unreadable};
+use crate::Error;
+use ipse_model::{Key, KeyHash, KeyId};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+/// How many changes of keys are remembered for servers that lag behind.
+const CHANGES_KEPT: i64 = 10_000;
+
+/// A key with the texts that it is known by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownKey {
+    pub(crate) key: Key,
+    pub(crate) hash: KeyHash,
+    /// The text before, and the moment from which it is invalid.
+    pub(crate) old: Option<(KeyHash, i64)>,
+}
+
+/// A key that changed, as it is now; `None` if it is no more.
+pub(crate) type ChangedKey = (KeyId, Option<KnownKey>);
+
+impl Records {
+    /// The number of the last change of any key.
+    pub(crate) async fn last_key_change(&self) -> Result<i64, Error> {
+        sqlx::query("SELECT value FROM sequences WHERE name = 'key_change'")
+            .fetch_one(&self.readers)
+            .await
+            .and_then(|row| row.try_get(0))
+            .map_err(self.failed())
+    }
+
+    /// Every key.
+    pub(crate) async fn all_keys(&self) -> Result<Vec<KnownKey>, Error> {
+        sqlx::query(concat!("SELECT ", known_columns!()))
+            .fetch_all(&self.readers)
+            .await
+            .and_then(|rows| rows.iter().map(known_key).collect())
+            .map_err(self.failed())
+    }
+
+    /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
+    pub(crate) async fn keys_changed_since(&self, seen: i64) -> Result<Option<Vec<ChangedKey>>, Error> {
+        let read = async {
+            let oldest: Option<i64> =
+                sqlx::query("SELECT MIN(seq) FROM key_changes").fetch_one(&self.readers).await?.try_get(0)?;
+            if oldest.is_none_or(|oldest| oldest > seen + 1) {
+                return Ok(None);
+            }
+            let ids = sqlx::query("SELECT DISTINCT key_id FROM key_changes WHERE seq > $1")
+                .bind(seen)
+                .fetch_all(&self.readers)
+                .await?;
+            let mut changed = Vec::with_capacity(ids.len());
+            for row in ids {
+                let id: i64 = row.try_get(0)?;
+                let found = sqlx::query(concat!("SELECT ", known_columns!(), " WHERE k.id = $1"))
+                    .bind(id)
+                    .fetch_optional(&self.readers)
+                    .await?;
+                changed.push((KeyId(id), found.as_ref().map(known_key).transpose()?));
+            }
+            Ok(Some(changed))
+        };
+        read.await.map_err(self.failed())
+    }
+}
+
+/// The columns and tables that [`known_key`] reads.
+macro_rules! known_columns {
+    () => {
+        "k.id, k.hash, k.scope, k.active, k.paused_ms, k.daily_limit, k.resumes, o.hash AS old_hash, \
+         o.ends_ms AS old_ends_ms FROM keys k LEFT JOIN old_texts o ON o.key_id = k.id"
+    };
+}
+use known_columns;
+
+fn known_key(row: &AnyRow) -> Result<KnownKey, sqlx::Error> {
+    let hash = |text: &str, column| KeyHash::from_hex(text).ok_or_else(|| unreadable(column));
+    let old: Option<String> = row.try_get("old_hash")?;
+    let key = Key {
+        id: KeyId(row.try_get("id")?),
+        scope: scope(row)?,
+        state: state(row)?,
+        daily_limit: number(row, "daily_limit")?,
+        resumes: row.try_get::<i64, _>("resumes")?.try_into().unwrap_or(u32::MAX),
+    };
+    let old = match old {
+        Some(text) => Some((hash(&text, "old_hash")?, row.try_get("old_ends_ms")?)),
+        None => None,
+    };
+    Ok(KnownKey { key, hash: hash(&row.try_get::<String, _>("hash")?, "hash")?, old })
+}
+
+pub(super) async fn log_change(connection: &mut AnyConnection, key_id: i64) -> Result<(), sqlx::Error> {
+    let seq = next(connection, "key_change").await?;
+    log_change_as(connection, key_id, seq).await
+}
+
+pub(super) async fn log_change_as(
+    connection: &mut AnyConnection,
+    key_id: i64,
+    seq: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query("INSERT INTO key_changes (seq, key_id) VALUES ($1, $2)")
+        .bind(seq)
+        .bind(key_id)
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query("DELETE FROM key_changes WHERE seq <= $1")
+        .bind(seq - CHANGES_KEPT)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

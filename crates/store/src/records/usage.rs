@@ -1,0 +1,277 @@
+//! How much was used, and what became of it: the history that the ledger folds into the database.
+
+use super::{Records, number};
+use crate::{Error, Subject};
+use ipse_model::{Day, KeyId, Now};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+/// Hours are looked at for one day; some more are kept for those who look later.
+const HOURS_KEPT: i64 = 8 * 24;
+
+/// The count of one subject on one day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageRow {
+    /// Whose.
+    pub subject: Subject,
+    /// When.
+    pub day: Day,
+    /// Requests counted.
+    pub used: u32,
+    /// How far requests may have been served uncounted.
+    pub mark: u32,
+}
+
+/// What became of requests of one key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// Answered.
+    pub answered: u64,
+    /// Refused because the day's quota was used up.
+    pub over_quota: u64,
+    /// Refused because the key went over the burst limit, was paused, or inactive.
+    pub refused: u64,
+}
+
+impl std::ops::AddAssign for Outcomes {
+    fn add_assign(&mut self, more: Self) {
+        self.answered += more.answered;
+        self.over_quota += more.over_quota;
+        self.refused += more.refused;
+    }
+}
+
+/// What became of requests of one key within one hour, to be added to what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutcomeRow {
+    pub(crate) key: KeyId,
+    /// Counted from 1970.
+    pub(crate) hour: u32,
+    pub(crate) outcomes: Outcomes,
+}
+
+impl Records {
+    /// The usage of all subjects on one day.
+    pub async fn usage(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day = $1")
+            .bind(i64::from(day.0))
+            .fetch_all(&self.readers)
+            .await
+            .and_then(|rows| rows.iter().map(usage_row).collect())
+            .map_err(self.failed())
+    }
+
+    /// What one subject has used on one day.
+    pub async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE subject = $1 AND day = $2")
+            .bind(subject.number())
+            .bind(i64::from(day.0))
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map_or(Ok(0), |row| usage_row(row).map(|row| row.used)))
+            .map_err(self.failed())
+    }
+
+    /// The usage of all subjects on this day and on later ones, which a clock that was ahead may have left.
+    pub(crate) async fn usage_since(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
+        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1")
+            .bind(i64::from(day.0))
+            .fetch_all(&self.readers)
+            .await
+            .and_then(|rows| rows.iter().map(usage_row).collect())
+            .map_err(self.failed())
+    }
+
+    /// Writes counts and adds outcomes, durably and in one step. Counts only ever grow: what is there already and higher
+    /// stays.
+    pub(crate) async fn fold(&self, rows: &[UsageRow], outcomes: &[OutcomeRow]) -> Result<(), Error> {
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            fold(&mut tx, rows).await?;
+            add(&mut tx, outcomes).await?;
+            tx.commit().await
+        };
+        work.await.map_err(self.failed())
+    }
+
+    /// Writes exact counts at a clean stop: nothing is served beyond them, so no mark stands above them.
+    pub(crate) async fn fold_exactly(&self, rows: &[UsageRow], outcomes: &[OutcomeRow]) -> Result<(), Error> {
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            fold(&mut tx, rows).await?;
+            add(&mut tx, outcomes).await?;
+            for row in rows {
+                sqlx::query("UPDATE usage SET mark = used WHERE subject = $1 AND day = $2")
+                    .bind(row.subject.number())
+                    .bind(i64::from(row.day.0))
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            tx.commit().await
+        };
+        work.await.map_err(self.failed())
+    }
+
+    /// Notes what a recovery found, in one step with the boot it was done in. After a new boot every count begins
+    /// at its mark, because the counts above the last fold are lost.
+    pub(crate) async fn recover(
+        &self,
+        rows: &[UsageRow],
+        outcomes: &[OutcomeRow],
+        boot: &str,
+        today: Day,
+    ) -> Result<(), Error> {
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            let before = sqlx::query(
+                "INSERT INTO facts (name, value) VALUES ('boot', '') ON CONFLICT (name) DO UPDATE SET name = 'boot' \
+                 RETURNING value",
+            )
+            .fetch_one(&mut *tx)
+            .await?
+            .try_get::<String, _>(0)?;
+            fold(&mut tx, rows).await?;
+            add(&mut tx, outcomes).await?;
+            if before != boot || boot.is_empty() {
+                // Days before are past: their counts are history, which a mark would only blur.
+                sqlx::query("UPDATE usage SET used = mark WHERE mark > used AND day >= $1")
+                    .bind(i64::from(today.0))
+                    .execute(&mut *tx)
+                    .await?;
+                sqlx::query("UPDATE facts SET value = $1 WHERE name = 'boot'")
+                    .bind(boot)
+                    .execute(&mut *tx)
+                    .await?;
+            }
+            tx.commit().await
+        };
+        work.await.map_err(self.failed())
+    }
+
+    /// What became of a key's requests, on this day and on later ones; days without any are left out.
+    pub async fn outcomes_by_day(&self, id: KeyId, since: Day) -> Result<Vec<(Day, Outcomes)>, Error> {
+        let rows = sqlx::query(
+            "SELECT day, answered, over_quota, refused FROM outcomes_by_day \
+             WHERE key_id = $1 AND day >= $2 ORDER BY day",
+        )
+        .bind(id.0)
+        .bind(i64::from(since.0))
+        .fetch_all(&self.readers)
+        .await;
+        let day = |row: &AnyRow| Ok((Day(number(row, "day")?), outcomes(row)?));
+        rows.and_then(|rows| rows.iter().map(day).collect()).map_err(self.failed())
+    }
+
+    /// What became of a key's requests in the hours of one day, counted from 0; hours without any are left out.
+    pub async fn outcomes_by_hour(&self, id: KeyId, day: Day) -> Result<Vec<(u8, Outcomes)>, Error> {
+        let midnight = i64::from(day.0) * 24;
+        let rows = sqlx::query(
+            "SELECT hour - $2 AS hour, answered, over_quota, refused FROM outcomes_by_hour \
+             WHERE key_id = $1 AND hour >= $2 AND hour < $2 + 24 ORDER BY hour",
+        )
+        .bind(id.0)
+        .bind(midnight)
+        .fetch_all(&self.readers)
+        .await;
+        let hour = |row: &AnyRow| Ok((number(row, "hour")?, outcomes(row)?));
+        rows.and_then(|rows| rows.iter().map(hour).collect()).map_err(self.failed())
+    }
+}
+
+async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), sqlx::Error> {
+    for row in rows {
+        // A key that was deleted meanwhile leaves no trace.
+        sqlx::query(
+            "INSERT INTO usage (subject, day, used, mark) \
+             SELECT $1, $2, $3, $4 WHERE $1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = $1) \
+             ON CONFLICT (subject, day) DO UPDATE SET \
+             used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
+             mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
+        )
+        .bind(row.subject.number())
+        .bind(i64::from(row.day.0))
+        .bind(i64::from(row.used))
+        .bind(i64::from(row.mark))
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+/// Adds outcomes to what is known. A key that was deleted meanwhile leaves no trace.
+async fn add(connection: &mut AnyConnection, rows: &[OutcomeRow]) -> Result<(), sqlx::Error> {
+    for row in rows {
+        let OutcomeRow { key, hour, outcomes } = *row;
+        for (sql, moment) in [(ADD_TO_DAY, hour / 24), (ADD_TO_HOUR, hour)] {
+            sqlx::query(sql)
+                .bind(key.0)
+                .bind(i64::from(moment))
+                .bind(to_database(outcomes.answered))
+                .bind(to_database(outcomes.over_quota))
+                .bind(to_database(outcomes.refused))
+                .execute(&mut *connection)
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds to the row of a key and a moment in a table of outcomes.
+macro_rules! add_to {
+    ($table:literal, $moment:literal) => {
+        concat!(
+            "INSERT INTO ",
+            $table,
+            " (key_id, ",
+            $moment,
+            ", answered, over_quota, refused) ",
+            "SELECT id, $2, $3, $4, $5 FROM keys WHERE id = $1 ",
+            "ON CONFLICT (key_id, ",
+            $moment,
+            ") DO UPDATE SET ",
+            "answered = ",
+            $table,
+            ".answered + excluded.answered, ",
+            "over_quota = ",
+            $table,
+            ".over_quota + excluded.over_quota, ",
+            "refused = ",
+            $table,
+            ".refused + excluded.refused"
+        )
+    };
+}
+
+const ADD_TO_DAY: &str = add_to!("outcomes_by_day", "day");
+const ADD_TO_HOUR: &str = add_to!("outcomes_by_hour", "hour");
+
+/// Forgets hours of long ago.
+pub(super) async fn sweep(connection: &mut AnyConnection, now: Now) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM outcomes_by_hour WHERE hour < $1")
+        .bind(i64::from(now.day().0) * 24 - HOURS_KEPT)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn usage_row(row: &AnyRow) -> Result<UsageRow, sqlx::Error> {
+    Ok(UsageRow {
+        subject: Subject::from_number(row.try_get("subject")?),
+        day: Day(number(row, "day")?),
+        used: number(row, "used")?,
+        mark: number(row, "mark")?,
+    })
+}
+
+fn outcomes(row: &AnyRow) -> Result<Outcomes, sqlx::Error> {
+    Ok(Outcomes {
+        answered: number(row, "answered")?,
+        over_quota: number(row, "over_quota")?,
+        refused: number(row, "refused")?,
+    })
+}
+
+/// More than the database can hold never happens.
+fn to_database(count: u64) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}
