@@ -60,7 +60,7 @@ class Client(QuicConnectionProtocol):
         except ConnectionError:
             raise Failure(self.ended or "the server cannot be reached") from None
 
-    async def ask(self, method, authority, target, headers):
+    async def ask(self, method, authority, target, headers, body):
         """Sends a request and waits for the whole answer."""
         if self.ended:
             raise Failure(self.ended)
@@ -69,7 +69,9 @@ class Client(QuicConnectionProtocol):
         self.headers, self.body = [], b""
         head = [(":method", method), (":scheme", "https"), (":authority", authority), (":path", target)]
         fields = [(name.lower().encode(), value.encode()) for name, value in head + headers]
-        self.http.send_headers(self.stream_id, fields, end_stream=True)
+        self.http.send_headers(self.stream_id, fields, end_stream=body is None)
+        if body is not None:
+            self.http.send_data(self.stream_id, body.encode(), end_stream=True)
         self.transmit()
         return await self.answer
 
@@ -122,6 +124,7 @@ def arguments():
     parser.add_argument("--count", type=int, default=1, help="how many requests to make [1]")
     parser.add_argument("--method", default="GET", help="the method of each of them [GET]")
     parser.add_argument("--header", type=field, action="append", default=[], help="`name: value`; repeatable")
+    parser.add_argument("--body", metavar="TEXT", help="what each of them carries [nothing]")
     trust = parser.add_mutually_exclusive_group()
     trust.add_argument("--ca", metavar="FILE", help="trust the certificates of this file alone, PEM")
     trust.add_argument("--insecure", action="store_true", help="believe any certificate")
@@ -159,7 +162,7 @@ async def run(options):
     try:
         await client.begin(address)
         for _ in range(options.count):
-            answer = await client.ask(options.method, url.netloc, target, options.header)
+            answer = await client.ask(options.method, url.netloc, target, options.header, options.body)
             print(json.dumps(answer, ensure_ascii=False), flush=True)
     finally:
         client.close()

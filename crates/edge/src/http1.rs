@@ -45,9 +45,9 @@ pub(crate) async fn serve<S, F>(
             let (house, line, rtt, progress) =
                 (Arc::clone(&house), Arc::clone(&line), rtt.clone(), progress.clone());
             async move {
-                let (request, _body) = request.into_parts();
+                let (request, body) = request.into_parts();
                 let stays = request.version == Version::HTTP_11 && may_stay(&request.headers);
-                let reply = answer(&house, &line, rtt.rtt_ms(), request).await;
+                let reply = answer(&house, &line, rtt.rtt_ms(), request, body.into()).await;
                 // A connection that ends with its answer is hyper's to close.
                 progress.answered(stays && may_stay(reply.headers()));
                 drop(open);

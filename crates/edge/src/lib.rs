@@ -1,9 +1,10 @@
 //! The ground door: sockets, HTTP, and the certain facts about one caller.
 //!
-//! Every request comes out of here as a [`Visit`]: the request's head, the [`Client`](ipse_model::Client) who made
-//! it and the moment it came. Nothing above looks at a socket or at a forwarding header.
+//! Every request comes out of here as a [`Visit`]: the request, the [`Client`](ipse_model::Client) who made it and the
+//! moment it came. Nothing above looks at a socket or at a forwarding header.
 
 mod acme;
+mod body;
 mod client;
 mod clock;
 mod crowd;
@@ -25,6 +26,7 @@ mod tls;
 mod wire;
 
 pub use acme::{Acme, AcmePlan};
+pub use body::{BodyFault, RequestBody};
 pub use client::{AddressHeader, Connection, Trust};
 pub use clock::{Clock, ClockHand};
 pub use doctor::{

@@ -1,6 +1,7 @@
 //! The open doors and the one way through them: whatever a caller speaks, a request comes out with its [`Client`], and a
 //! reply goes back. At the end callers are let go in peace.
 
+use crate::body::RequestBody;
 use crate::client::{Arrival, Connection, Trust};
 use crate::clock::Clock;
 use crate::crowd::{Crowd, Seat};
@@ -46,8 +47,10 @@ pub struct Visit {
     pub client: Client,
     /// The moment by which everything about this request is judged.
     pub now: Now,
-    /// The head of the request. Nothing that is served takes a body.
+    /// The head of the request.
     pub request: Parts,
+    /// What comes behind it. Nothing of it is read before somebody does.
+    pub body: RequestBody,
     /// What the connection itself told, for explaining how the caller was found.
     pub connection: Connection,
 }
@@ -298,7 +301,13 @@ impl Line {
 }
 
 /// Answers one request that came over a connection with these facts.
-pub(crate) async fn answer<S, F>(house: &House<S>, line: &Line, rtt_ms: Option<u32>, request: Parts) -> Reply
+pub(crate) async fn answer<S, F>(
+    house: &House<S>,
+    line: &Line,
+    rtt_ms: Option<u32>,
+    request: Parts,
+    body: RequestBody,
+) -> Reply
 where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
@@ -321,7 +330,7 @@ where
         (None, None) => {
             let connection = line.facts(http_version(version), rtt_ms);
             let client = house.trust.client(&connection, &request.headers);
-            let visit = Visit { client, now, request, connection };
+            let visit = Visit { client, now, request, body, connection };
             // The call itself may panic as well as the future that it makes.
             let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
@@ -421,7 +430,7 @@ fn http_version(version: Version) -> Option<HttpVersion> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::client::AddressHeader;
     use crate::facts::FactHeaders;
@@ -450,14 +459,14 @@ mod tests {
         answer
     }
 
-    fn address<S>(edge: &Edge<S>) -> SocketAddr {
+    pub(crate) fn address<S>(edge: &Edge<S>) -> SocketAddr {
         match &edge.doors[0].listener {
             Listener::Tcp(listener) => listener.local_addr().unwrap(),
             Listener::Unix(_) => panic!("no port"),
         }
     }
 
-    fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
+    pub(crate) fn edge<S>(listener: TcpListener, service: S) -> Edge<S> {
         Edge {
             doors: vec![Door { listener: Listener::Tcp(listener), manner: Manner::Clear }],
             quic_doors: Vec::new(),

@@ -328,7 +328,8 @@ async fn serve_http2<S, F>(
             let open = idle.asked();
             let (house, line, rtt) = (Arc::clone(&house), Arc::clone(&line), rtt.clone());
             async move {
-                let reply = answer(&house, &line, rtt.rtt_ms(), request.into_parts().0).await;
+                let (request, body) = request.into_parts();
+                let reply = answer(&house, &line, rtt.rtt_ms(), request, body.into()).await;
                 drop(open);
                 Ok::<_, Infallible>(reply)
             }

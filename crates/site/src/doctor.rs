@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, HeaderName, Request};
-    use ipse_edge::{Connection, FactHeaders, Trust};
+    use ipse_edge::{Connection, FactHeaders, RequestBody, Trust};
     use ipse_model::Now;
     use std::str::FromStr;
 
@@ -208,7 +208,8 @@ mod tests {
         let connection = Connection::imagined(peer.parse().unwrap());
         let diagnosis = trust.explain(&connection, &request.headers);
         let now = Now { unix_ms: 0, boot_ms: 0 };
-        let visit = Visit { client: diagnosis.client.clone(), now, request, connection };
+        let visit =
+            Visit { client: diagnosis.client.clone(), now, request, body: RequestBody::empty(), connection };
         let examination =
             Examination { diagnosis: &diagnosis, setup: &trust.review(&[]), forged: &trust.forged_headers() };
         let (head, body) = ipse_edge::whole(answer(&links(), &visit, &examination));

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, Request, StatusCode};
-    use ipse_edge::Connection;
+    use ipse_edge::{Connection, RequestBody};
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
     use std::net::IpAddr;
 
@@ -95,7 +95,8 @@ mod tests {
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
         let connection = Connection::imagined(client.address.ip());
-        let visit = Visit { client, now, request: request.into_parts().0, connection };
+        let visit =
+            Visit { client, now, request: request.into_parts().0, body: RequestBody::empty(), connection };
         let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, atlas));
         Answered {
             status: head.status,

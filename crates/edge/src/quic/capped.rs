@@ -9,7 +9,7 @@ use h3::quic::{
 };
 use std::task::{Context, Poll, ready};
 
-/// The most that one request may be, its body included: nothing that is served takes one.
+/// The most that one request may be, its body included: those that are taken are small.
 const REQUEST_BYTES: usize = 128 * 1024;
 /// The most that may come on a stream of the connection itself, such as one that tells priorities again and again.
 const CONTROL_BYTES: usize = 1024 * 1024;

@@ -2,7 +2,9 @@
 
 mod capped;
 mod session;
+mod upload;
 
+use crate::body::RequestBody;
 use crate::crowd::Crowd;
 use crate::idle::{Idle, Open};
 use crate::reply::{Reply, whole};
@@ -11,19 +13,20 @@ use crate::serve::{
 };
 use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
 use crate::wire::WRITE_TIMEOUT;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use capped::Capped;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use h3::error::Code;
 use h3::server::RequestResolver;
-use http::{Response, header};
+use http::{HeaderMap, Response, header};
 use ipse_model::Address;
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
 };
 use session::Sessions;
+use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
@@ -31,6 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Sleep;
+pub(crate) use upload::Upload;
 
 /// How many requests a connection may bring before its peer is asked to make a new one: h3 keeps a little about each
 /// that was never finished.
@@ -241,10 +245,13 @@ where
     F: Future<Output = Reply> + Send + 'static,
 {
     let resolved = tokio::time::timeout(HEADER_TIMEOUT, resolver.resolve_request()).await;
-    let Ok(Ok((request, mut stream))) = resolved else { return Outcome::Nothing };
+    let Ok(Ok((request, stream))) = resolved else { return Outcome::Nothing };
     let (request, ()) = request.into_parts();
+    let (mut stream, receiving) = stream.split();
+    let upload = Upload::begin(receiving, told_bytes(&request.headers)).await;
+    let body = upload.as_ref().map_or_else(|_| RequestBody::empty(), |upload| Arc::clone(upload).into());
     let rtt_ms = u32::try_from((connection.rtt().as_micros() + 500) / 1000).ok();
-    let (mut head, body) = whole(answer(house, line, rtt_ms, request).await);
+    let (mut head, body) = whole(answer(house, line, rtt_ms, request, body).await);
     head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| body.len().into());
     let answering = async {
         stream.send_response(Response::from_parts(head, ())).await?;
@@ -256,17 +263,23 @@ where
     if !matches!(tokio::time::timeout(WRITE_TIMEOUT, answering).await, Ok(Ok(()))) {
         return Outcome::Nothing;
     }
+    let Ok(upload) = upload else { return Outcome::Answered };
     let rest = async {
         let mut left = REST_BYTES;
-        while let Ok(Some(part)) = stream.recv_data().await {
-            left = left.checked_sub(part.remaining())?;
+        while let Some(Ok(part)) = poll_fn(|cx| upload.poll_next(cx)).await {
+            left = left.checked_sub(part.len())?;
         }
         Some(())
     };
     if !matches!(tokio::time::timeout(REST_TIMEOUT, rest).await, Ok(Some(()))) {
-        stream.stop_sending(Code::H3_NO_ERROR);
+        upload.stop();
     }
     Outcome::Answered
+}
+
+/// How large the body of a request is, if its head says so.
+fn told_bytes(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// What became of a request.
@@ -289,6 +302,9 @@ mod tests {
     use crate::facts::FactHeaders;
     use crate::serve::{ConnectionLimits, Edge, Secrecy};
     use crate::tls::Certificates;
+    use bytes::Buf;
+    use futures_util::FutureExt;
+    use http::Request;
     use http_body_util::Full;
     use quinn::ClientConfig;
     use quinn::crypto::rustls::QuicClientConfig;
@@ -297,8 +313,12 @@ mod tests {
     use tokio_rustls::rustls::crypto::aws_lc_rs;
     use tokio_rustls::rustls::pki_types::CertificateDer;
 
-    /// An edge with one door of HTTP/3: where it is, and the certificate it shows.
-    fn edge() -> (SocketAddr, CertificateDer<'static>) {
+    /// An edge with one door of HTTP/3 and this service behind it: where it is, and the certificate it shows.
+    fn edge<S, F>(service: S) -> (SocketAddr, CertificateDer<'static>)
+    where
+        S: Fn(Visit) -> F + Send + Sync + 'static,
+        F: Future<Output = Reply> + Send + 'static,
+    {
         let certificates = Arc::new(Certificates::self_signed(vec!["localhost".to_owned()]).unwrap());
         let certificate = certificates.find(None).unwrap().cert[0].clone();
         let tls = Tls::new(&certificates).unwrap();
@@ -317,7 +337,7 @@ mod tests {
             clock: Clock::system(),
             limits: ConnectionLimits { all: 10 * STRANGERS, each: 10 * STRANGERS },
             drain: Duration::ZERO,
-            service: |_: Visit| std::future::ready(Response::new(Full::from("fine"))),
+            service,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
         };
@@ -370,7 +390,7 @@ mod tests {
 
     #[tokio::test]
     async fn where_many_come_at_once_each_must_show_where_they_are() {
-        let (door, certificate) = edge();
+        let (door, certificate) = edge(|_: Visit| std::future::ready(Response::new(Full::from("fine"))));
         assert!(!is_asked_to_come_back(door, &certificate).await);
         // Who says hello and reads nothing of what comes back: a handshake that never ends.
         for _ in 0..STRANGERS {
@@ -386,5 +406,67 @@ mod tests {
             drop(connecting);
         }
         assert!(is_asked_to_come_back(door, &certificate).await);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_while_it_comes_and_what_is_left_of_it_does_no_harm() {
+        const LIMIT: usize = 100;
+        let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+        let (door, certificate) = edge(move |visit: Visit| {
+            let begun = begun.clone();
+            async move {
+                let _ = begun.send(());
+                let told = match visit.request.uri.path() {
+                    "/unread" => "unread".to_owned(),
+                    "/given-up" => {
+                        let given_up = visit.body.read(LIMIT).now_or_never().is_none();
+                        format!("given up: {given_up}")
+                    }
+                    _ => format!("{:?}", visit.body.read(LIMIT).await),
+                };
+                Response::new(Full::from(told))
+            }
+        });
+        let connection = client(&certificate).connect(door, "localhost").unwrap().await.unwrap();
+        let (mut driver, mut sender) = h3::client::new(h3_quinn::Connection::new(connection)).await.unwrap();
+        let driving = tokio::spawn(async move { poll_fn(|cx| driver.poll_close(cx)).await });
+        let long = "x".repeat(LIMIT);
+        for (path, told, parts, expected) in [
+            ("/", None, &[][..], "Ok(b\"\")"),
+            ("/", Some("0"), &[], "Ok(b\"\")"),
+            ("/", None, &["a=b", "&c=d"], "Ok(b\"a=b&c=d\")"),
+            ("/", Some("7"), &["a=b", "&c=d"], "Ok(b\"a=b&c=d\")"),
+            ("/", Some("8"), &["a=b", "&c=d"], "Err(Broken)"),
+            ("/", Some("6"), &["a=b", "&c=d"], "Err(Broken)"),
+            ("/", Some("6"), &[], "Err(Broken)"),
+            ("/", None, &[&long, "x"], "Err(TooLarge)"),
+            ("/", Some("10000000"), &["a=b"], "Err(TooLarge)"),
+            ("/unread", None, &["late"], "unread"),
+            ("/given-up", None, &["late"], "given up: true"),
+        ] {
+            let mut request = Request::post(format!("https://localhost{path}"));
+            if let Some(told) = told {
+                request = request.header(header::CONTENT_LENGTH, told);
+            }
+            let mut stream = sender.send_request(request.body(()).unwrap()).await.unwrap();
+            if !parts.is_empty() {
+                // The service has the request before any of its body is sent.
+                beginnings.recv().await.unwrap();
+            }
+            for part in parts {
+                stream.send_data(Bytes::copy_from_slice(part.as_bytes())).await.unwrap();
+            }
+            stream.finish().await.unwrap();
+            if parts.is_empty() {
+                beginnings.recv().await.unwrap();
+            }
+            assert_eq!(stream.recv_response().await.unwrap().status(), 200);
+            let mut answer = Vec::new();
+            while let Some(mut part) = stream.recv_data().await.unwrap() {
+                answer.extend(part.copy_to_bytes(part.remaining()));
+            }
+            assert_eq!(String::from_utf8(answer).unwrap(), expected, "{path} {told:?} {parts:?}");
+        }
+        driving.abort();
     }
 }

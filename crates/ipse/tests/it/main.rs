@@ -4,6 +4,7 @@
 
 mod acme;
 mod address;
+mod bodies;
 mod browser;
 mod commands;
 mod configuration;
