@@ -16,6 +16,7 @@ use ipse_store::Email;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -38,6 +39,10 @@ pub struct Config {
     pub trust: Trust,
     /// The address under which callers reach this server; `None` if it is to be made from the first listener.
     pub base_url: Option<String>,
+    /// A name, perhaps with a port, under which this server is reached over IPv4 alone.
+    pub ipv4_host: Option<String>,
+    /// The same for IPv6.
+    pub ipv6_host: Option<String>,
     /// The documentation; `None` for our own.
     pub docs_url: Option<String>,
     /// Where to get a key; `None` for our own page.
@@ -168,7 +173,12 @@ impl Config {
     pub fn links(&self, base_url: String) -> Links {
         let link =
             |set: &Option<String>, page: &str| set.clone().unwrap_or_else(|| format!("{base_url}/{page}"));
+        // A page of HTTPS may not ask over clear HTTP, so they are reached in the same way as everything else.
+        let scheme = base_url.split_once("://").map_or("http", |(scheme, _)| scheme);
+        let origin = |host: &Option<String>| host.as_ref().map(|host| format!("{scheme}://{host}"));
         Links {
+            ipv4_origin: origin(&self.ipv4_host),
+            ipv6_origin: origin(&self.ipv6_host),
             docs_url: link(&self.docs_url, "docs"),
             signup_url: link(&self.signup_url, "signup"),
             enterprise_url: link(&self.enterprise_url, "enterprise"),
@@ -269,6 +279,14 @@ impl Reader<'_> {
             "an address that begins with http:// or https:// and has no path",
             |text| url(text).filter(|url| !url.split_once("//").is_some_and(|(_, rest)| rest.contains('/'))),
         );
+        let ipv4_host =
+            self.optional("ipv4_host", "a name, or HOST:PORT, that leads here over IPv4", |text| {
+                host(text, |literal| literal.parse::<Ipv4Addr>().is_ok())
+            });
+        let ipv6_host =
+            self.optional("ipv6_host", "a name, or HOST:PORT, that leads here over IPv6", |text| {
+                host(text, is_bracketed_ipv6)
+            });
         let docs_url = self.url("docs_url");
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
@@ -296,6 +314,8 @@ impl Reader<'_> {
                 facts: facts?,
             },
             base_url: base_url?,
+            ipv4_host: ipv4_host?,
+            ipv6_host: ipv6_host?,
             docs_url: docs_url?,
             signup_url: signup_url?,
             enterprise_url: enterprise_url?,
@@ -594,6 +614,21 @@ fn dns_name(text: &str) -> Option<String> {
     let named =
         text.len() <= 253 && text.split('.').all(is_label) && !text.rsplit('.').next().is_some_and(is_number);
     named.then(|| text.to_ascii_lowercase())
+}
+
+/// A host as a URL names it, perhaps with a port: a name, or an address that `is_literal` allows.
+fn host(text: &str, is_literal: impl Fn(&str) -> bool) -> Option<String> {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse::<NonZeroU16>().ok()?)),
+        _ => (text, None),
+    };
+    let name = if is_literal(name) { name.to_ascii_lowercase() } else { dns_name(name)? };
+    Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
+}
+
+fn is_bracketed_ipv6(text: &str) -> bool {
+    let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
 }
 
 /// The directory of an authority, to the letter: another text is another authority.
@@ -901,6 +936,35 @@ mod tests {
         ] {
             check(text, None);
         }
+    }
+
+    #[test]
+    fn a_host_of_one_family_is_a_name_or_an_address_of_that_family() {
+        #[track_caller]
+        fn check(name: &str, text: &str, expected: Option<&str>) {
+            let config = read(&[(name, text), ("base_url", "https://ip.example.com")]);
+            let links = config.map(|config| config.links("https://ip.example.com".to_owned()));
+            let origin = links.ok().and_then(|links| links.ipv4_origin.clone().or(links.ipv6_origin.clone()));
+            assert_eq!(origin.as_deref(), expected, "{name} = {text}");
+        }
+        check("ipv4_host", "v4.ip.example.com", Some("https://v4.ip.example.com"));
+        check("ipv4_host", "V4.ip.example.com:8443", Some("https://v4.ip.example.com:8443"));
+        check("ipv4_host", "192.0.2.1:8080", Some("https://192.0.2.1:8080"));
+        check("ipv6_host", "v6.ip.example.com", Some("https://v6.ip.example.com"));
+        check("ipv6_host", "[2001:db8::1]", Some("https://[2001:db8::1]"));
+        check("ipv6_host", "[2001:db8::1]:8080", Some("https://[2001:db8::1]:8080"));
+        for text in ["https://v4.example", "v4.example/", "v4.example:0", "v4.example:x", "a b", "", "a:1:2"]
+        {
+            check("ipv4_host", text, None);
+        }
+        check("ipv4_host", "[2001:db8::1]", None);
+        check("ipv6_host", "192.0.2.1", None);
+        check("ipv6_host", "2001:db8::1", None);
+        wrong(
+            &[("ipv6_host", "https://v6.example")],
+            "environment IPSE_IPV6_HOST: \"https://v6.example\" is not allowed; allowed is a name, or HOST:PORT, that \
+             leads here over IPv6",
+        );
     }
 
     #[test]

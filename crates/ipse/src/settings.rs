@@ -208,6 +208,20 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "The address under which callers reach this server; by default made from the first --listen",
     },
     Setting {
+        name: "ipv4_host",
+        default: &[],
+        shape: Shape::One,
+        value: "HOST[:PORT]",
+        help: "A name of this server that only IPv4 leads to, so that the front page can show visitors both addresses",
+    },
+    Setting {
+        name: "ipv6_host",
+        default: &[],
+        shape: Shape::One,
+        value: "HOST[:PORT]",
+        help: "A name of this server that only IPv6 leads to",
+    },
+    Setting {
         name: "docs_url",
         default: &[],
         shape: Shape::One,

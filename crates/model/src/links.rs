@@ -11,4 +11,8 @@ pub struct Links {
     pub signup_url: String,
     /// How to get more than the free quota.
     pub enterprise_url: String,
+    /// Where this same installation is reached over IPv4 alone, as a scheme and a host, if the operator named it.
+    pub ipv4_origin: Option<String>,
+    /// The same for IPv6.
+    pub ipv6_origin: Option<String>,
 }

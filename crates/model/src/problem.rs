@@ -185,6 +185,8 @@ mod tests {
             docs_url: "https://ip.example/docs".into(),
             signup_url: "https://ip.example/signup".into(),
             enterprise_url: "https://ip.example/enterprise".into(),
+            ipv4_origin: None,
+            ipv6_origin: None,
         };
         let body = serde_json::to_value(problem.body(&links)).unwrap();
         assert_eq!(body.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), keys);

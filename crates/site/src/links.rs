@@ -21,6 +21,8 @@ pub(crate) mod tests {
             docs_url: "https://ip.example/docs".into(),
             signup_url: "https://ip.example/signup".into(),
             enterprise_url: "https://ip.example/enterprise".into(),
+            ipv4_origin: None,
+            ipv6_origin: None,
         }
     }
 

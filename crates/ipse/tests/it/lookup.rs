@@ -257,6 +257,8 @@ fn every_docs_link_leads_to_a_section_of_our_own_documentation() {
         docs_url: format!("{}/docs", house.base_url),
         signup_url: String::new(),
         enterprise_url: String::new(),
+        ipv4_origin: None,
+        ipv6_origin: None,
     };
     for problem in [
         Problem::InactiveKey,
