@@ -7,7 +7,7 @@ mod upload;
 use crate::body::RequestBody;
 use crate::crowd::Crowd;
 use crate::idle::{Idle, Open};
-use crate::reply::{Reply, whole};
+use crate::reply::{Reply, has_a_length, whole};
 use crate::serve::{
     HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, TooMany, Visit, answer, reached,
 };
@@ -252,7 +252,9 @@ where
     let body = upload.as_ref().map_or_else(|_| RequestBody::empty(), |upload| Arc::clone(upload).into());
     let rtt_ms = u32::try_from((connection.rtt().as_micros() + 500) / 1000).ok();
     let (mut head, body) = whole(answer(house, line, rtt_ms, request, body).await);
-    head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| body.len().into());
+    if has_a_length(head.status) {
+        head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| body.len().into());
+    }
     let answering = async {
         stream.send_response(Response::from_parts(head, ())).await?;
         if !body.is_empty() {
