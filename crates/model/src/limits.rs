@@ -245,6 +245,20 @@ mod tests {
     }
 
     #[test]
+    fn the_last_minute_is_told_second_by_second() {
+        let mut window = Window::default();
+        for time in [1_000, 1_001, 30_500, 60_000, 60_999, 61_000] {
+            assert!(window.admit(time));
+        }
+        let minute = window.last_minute(61_000);
+        assert_eq!((minute[0], minute[29], minute[58], minute[59]), (1, 1, 1, 2), "{minute:?}");
+        assert_eq!(minute.iter().sum::<u32>(), 5, "the first is a minute old");
+        assert_eq!(window.last_minute(60_000).iter().sum::<u32>(), 6);
+        assert_eq!(window.last_minute(60_000)[59], 3, "what was recorded out of order is of the last second");
+        assert_eq!(window.last_minute(u64::MAX), [0; 60]);
+    }
+
+    #[test]
     fn an_idle_window_gives_its_memory_back() {
         let mut window = Window::default();
         window.admit(0);

@@ -21,5 +21,5 @@ pub use ledger::{Ledger, used_in_journal};
 pub use records::{
     Account, AccountId, Activity, ActivityRow, Created, Email, KeyRecord, Login, NewKey, NewToken,
     NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Records, Session, Token,
-    TokenPurpose, UsageRow,
+    TokenPurpose, UsageRow, random_secret,
 };

@@ -118,7 +118,11 @@ impl Ledger {
         let journal_folder = folder.journal();
         let recovered = recovery::read(&journal_folder, boot, now.day())?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
-        records.recover(&recovered.rows(), &[], &boot_name, now.day()).await?;
+        let outcomes = match recovered.first_day() {
+            Some(day) => recovered.outcomes(&records.usage_since(day).await?, now),
+            None => Vec::new(),
+        };
+        records.recover(&recovered.rows(), &outcomes, &boot_name, now.day()).await?;
         let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
 
         let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();

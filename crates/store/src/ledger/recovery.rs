@@ -1,8 +1,10 @@
 //! What the journal remembers after the program, or the machine, has died.
 
-use super::journal;
-use crate::{BootId, DataFolder, Error, Subject, UsageRow};
-use ipse_model::Day;
+use super::journal::{self, Entry};
+use super::tally;
+use crate::records::OutcomeRow;
+use crate::{BootId, DataFolder, Error, Outcomes, Subject, UsageRow};
+use ipse_model::{Day, KeyId, Now};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -22,6 +24,8 @@ pub fn used_in_journal(
 pub(super) struct Recovered {
     counts: HashMap<(Subject, Day), (u32, u32)>,
     windows: HashMap<Subject, (u32, Vec<u64>)>,
+    /// The charges of keys that were made in this boot, each key's in their order.
+    charges: Vec<Entry>,
 }
 
 /// Reads the journal on a day. Days before it are history: a mark would only blur their counts.
@@ -41,6 +45,9 @@ pub(super) fn read(folder: &Path, boot: Option<BootId>, today: Day) -> Result<Re
             if !same_boot && entry.day >= today {
                 // What came after the last sync is lost; it cannot have gone beyond the mark.
                 *used = (*used).max(*mark);
+            }
+            if same_boot && !entry.copied && entry.subject != Subject::Demo {
+                recovered.charges.push(entry);
             }
             if same_boot && entry.in_window {
                 let (resumes, times) = recovered.windows.entry(entry.subject).or_default();
@@ -63,6 +70,39 @@ impl Recovered {
         self.counts.iter().map(row).collect()
     }
 
+    /// The first day that anything became of a request on.
+    pub(super) fn first_day(&self) -> Option<Day> {
+        self.charges.iter().map(|entry| entry.day).min()
+    }
+
+    /// What became of the charges that were made after the last fold, which wrote the counts of `folded`. Those that found
+    /// the quota used up, or the key paused, before any other charge came cannot be told from folded ones: they are lost.
+    pub(super) fn outcomes(&self, folded: &[UsageRow], now: Now) -> Vec<OutcomeRow> {
+        let folded: HashMap<(Subject, Day), u32> =
+            folded.iter().map(|row| ((row.subject, row.day), row.used)).collect();
+        let mut reached = HashMap::new();
+        let mut sums: HashMap<(KeyId, u32), Outcomes> = HashMap::new();
+        for entry in &self.charges {
+            let Subject::Key(key) = entry.subject else { continue };
+            let in_database = folded.get(&(entry.subject, entry.day)).copied().unwrap_or(0);
+            if entry.used <= in_database {
+                continue;
+            }
+            let reached = reached.entry((key, entry.day)).or_insert(in_database);
+            let outcome = match (entry.in_window, entry.used > *reached) {
+                // Only what no longer fits into the window is counted without standing in it.
+                (false, _) => tally::REFUSED,
+                (true, true) => tally::ANSWERED,
+                (true, false) => tally::OVER_QUOTA,
+            };
+            *reached = entry.used.max(*reached);
+            let age = i64::try_from(now.boot_ms.saturating_sub(entry.boot_ms)).unwrap_or(i64::MAX);
+            let hour = tally::hour_of(now.unix_ms.saturating_sub(age), entry.day);
+            *sums.entry((key, hour)).or_default() += outcome;
+        }
+        sums.into_iter().map(|((key, hour), outcomes)| OutcomeRow { key, hour, outcomes }).collect()
+    }
+
     /// The moments of each subject's burst window, oldest first, with the window's generation.
     pub(super) fn windows(self) -> impl Iterator<Item = (Subject, (u32, Vec<u64>))> {
         self.windows.into_iter().map(|(subject, (resumes, mut times))| {
@@ -75,11 +115,11 @@ impl Recovered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use journal::{Entry, Journal};
+    use journal::Journal;
 
     fn entry(used: u32) -> Entry {
         Entry {
-            subject: Subject::Key(ipse_model::KeyId(7)),
+            subject: Subject::Key(KeyId(7)),
             day: Day(20_000),
             used,
             mark: 64,
@@ -111,5 +151,32 @@ mod tests {
         assert_eq!(window(dir.path(), boot), [1_001, 1_002, 1_003]);
         let rows = read(dir.path(), boot, Day(0)).unwrap().rows();
         assert_eq!(rows, [UsageRow { subject: entry(1).subject, day: Day(20_000), used: 3, mark: 64 }]);
+    }
+    #[test]
+    fn what_became_of_charges_after_the_last_fold_is_told_from_their_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
+        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
+        // Two that were folded, two answered, the one that paused the key; the last answer of the day, and one too many.
+        for used in 1..=4 {
+            journal.append(entry(used)).unwrap();
+        }
+        journal.append(Entry { in_window: false, ..entry(5) }).unwrap();
+        journal.append(entry(6)).unwrap();
+        journal.append(entry(6)).unwrap();
+        // Copies of the window are no charges.
+        journal.rotate(&[Entry { copied: true, ..entry(6) }]).unwrap();
+        let recovered = read(dir.path(), boot, Day(0)).unwrap();
+        assert_eq!(recovered.first_day(), Some(Day(20_000)));
+        let folded = UsageRow { subject: entry(1).subject, day: Day(20_000), used: 2, mark: 64 };
+        let noon = Now { unix_ms: 20_000 * 86_400_000 + 12 * 3_600_000, boot_ms: 1_010 };
+        let outcomes = Outcomes { answered: 3, over_quota: 1, refused: 1 };
+        // The charges came a few milliseconds before noon.
+        let expected = OutcomeRow { key: KeyId(7), hour: 20_000 * 24 + 11, outcomes };
+        assert_eq!(recovered.outcomes(&[folded], noon), [expected]);
+        let all = UsageRow { used: 6, ..folded };
+        assert_eq!(recovered.outcomes(&[all], noon), []);
+        // After a new boot nobody knows which of them were seen, nor when they came.
+        assert_eq!(read(dir.path(), None, Day(0)).unwrap().outcomes(&[], noon), []);
     }
 }

@@ -23,7 +23,7 @@ pub use keys::{Created, KeyRecord, NewKey};
 pub use notices::{Notice, NoticeKind};
 pub use owned_keys::{OldText, OwnedKey};
 pub use sessions::Session;
-pub use tokens::{NewToken, Token, TokenPurpose};
+pub use tokens::{NewToken, Token, TokenPurpose, random_secret};
 pub(crate) use usage::OutcomeRow;
 pub use usage::{Outcomes, UsageRow};
 

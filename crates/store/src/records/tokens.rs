@@ -2,13 +2,18 @@
 
 use super::{AccountId, Email, Records, unreadable};
 use crate::Error;
-use ipse_model::{Now, SecretHash};
+use ipse_model::{Now, Secret, SecretHash};
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
 /// As many links of one purpose may be open for one account or address: whoever asks for more waits for a mail that is
 /// on its way, and the oldest ends.
 const OPEN_AT_ONCE: i64 = 5;
+
+/// A secret that nobody can guess, for a link or a session.
+pub fn random_secret() -> Result<Secret, Error> {
+    Secret::from_random(getrandom::fill).map_err(Error::Random)
+}
 
 /// What a link does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +64,11 @@ pub struct Token {
     pub password: Option<String>,
     /// When it ends.
     pub ends_ms: i64,
+}
+
+impl Token {
+    /// How long a link is good, in milliseconds.
+    pub const LIFETIME_MS: i64 = 20 * 60_000;
 }
 
 impl std::fmt::Debug for Token {

@@ -2,12 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod accounts;
+mod activity;
 mod counters;
 mod keytable;
+mod migration;
+mod notices;
+mod outcomes;
+mod owned_keys;
 mod records;
+mod sessions;
+mod tokens;
 
-use ipse_model::{KeyText, Now, Scope};
-use ipse_store::{BootId, Created, DataFolder, Email, KeyRecord, Ledger, NewKey, Records};
+use ipse_model::{KeyText, Now, Scope, SecretHash};
+use ipse_store::{AccountId, BootId, Created, DataFolder, Email, KeyRecord, Ledger, NewKey, Records};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -57,6 +65,25 @@ async fn create(
         Created::Key { text, record } => Some((text, record)),
         Created::AccountIsFull => None,
     }
+}
+
+/// An account that can be signed in to.
+async fn sign_up(records: &Records, address: &str) -> AccountId {
+    records.sign_up(&email(address), "$argon2id$one", true, NOON).await.unwrap().unwrap()
+}
+
+/// A hash that no other number makes.
+fn hash(number: u32) -> SecretHash {
+    SecretHash::of(&number.to_le_bytes())
+}
+
+/// Asks the database itself, past the records.
+fn sqlite(folder: &DataFolder, sql: &str) -> String {
+    let mut command = std::process::Command::new("sqlite3");
+    let asked = command.args(["-cmd", ".timeout 5000"]).arg(folder.database()).arg(sql).output();
+    let output = asked.expect("sqlite3 is needed: cargo xtask test installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 /// A moment some milliseconds after another.
