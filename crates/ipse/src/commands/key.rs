@@ -4,9 +4,9 @@ use super::{Beginning, Desk, at_desk, moment, print, print_json, say};
 use crate::error::Error;
 use crate::settings::DataFlags;
 use crate::table::Table;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use ipse_model::{KEYS_PER_ACCOUNT, KeyId, KeyText, Scope};
-use ipse_store::{BootId, Created, Email, KeyRecord, NewKey, Subject, used_in_journal};
+use ipse_store::{BootId, Created, Email, KeyRecord, NewKey, OwnedKey, Subject, used_in_journal};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -58,8 +58,14 @@ pub(super) enum Command {
     Deactivate(One),
     /// Delete a key and its usage
     Delete(One),
-    /// Give a key another text and print it, this once; the old one is invalid at once
-    Roll(One),
+    /// Give a key another text and print it, this once; the old one is invalid at once, or works for a while
+    Roll {
+        /// How long the old text still works
+        #[arg(long, value_name = "TIME")]
+        keep: Option<Keep>,
+        #[command(flatten)]
+        one: One,
+    },
     /// Change a key's scope
     Scope {
         #[command(flatten)]
@@ -85,7 +91,47 @@ pub(super) struct One {
     flags: DataFlags,
 }
 
-/// What `--json` prints of a key.
+/// How long a text works after its key was rolled: what the dashboard offers as well.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Keep {
+    #[value(name = "1h")]
+    Hour,
+    #[value(name = "24h")]
+    Day,
+    #[value(name = "7d")]
+    Week,
+}
+
+impl Keep {
+    fn ms(self) -> i64 {
+        const HOUR: i64 = 3_600_000;
+        match self {
+            Self::Hour => HOUR,
+            Self::Day => 24 * HOUR,
+            Self::Week => 7 * 24 * HOUR,
+        }
+    }
+}
+
+/// What `--json` prints of one key.
+#[derive(Serialize)]
+struct Sheet {
+    #[serde(flatten)]
+    row: Row,
+    paused_since: Option<String>,
+    /// The requests of each second of the minute that paused it.
+    pause_minute: Option<Vec<u32>>,
+    old_text: Option<OldText>,
+}
+
+/// A text that still works, though the key was rolled.
+#[derive(Serialize)]
+struct OldText {
+    last_four: String,
+    ends: String,
+}
+
+/// What `--json` prints of a key in a list.
 #[derive(Serialize)]
 struct Row {
     id: i64,
@@ -154,21 +200,36 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             print(&table.to_string())
         }),
         Command::Show { json, one } => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
-            let key = desk.records.key(one.id).await?.ok_or_else(|| no_such(one.id))?;
-            let paused = key.paused_ms.map(moment);
-            let row = row(key, &used_today(desk).await?);
+            let key = desk.records.key_as_owned(one.id).await?.ok_or_else(|| no_such(one.id))?;
+            let OwnedKey { record, pause_minute, old_text, .. } = key;
+            let sheet = Sheet {
+                paused_since: record.paused_ms.map(moment),
+                row: row(record, &used_today(desk).await?),
+                pause_minute,
+                old_text: old_text
+                    .filter(|old| old.ends_ms > desk.now.unix_ms)
+                    .map(|old| OldText { last_four: old.last_four, ends: moment(old.ends_ms) }),
+            };
             if json {
-                return print_json(&row);
+                return print_json(&sheet);
             }
+            let Sheet { row, paused_since, pause_minute, old_text } = sheet;
             let mut table = Table::new(["KEY", &row.id.to_string()]);
             table.row(["account".to_owned(), row.account]);
             table.row(["name".to_owned(), row.name]);
             table.row(["scope".to_owned(), row.scope.to_string()]);
             table.row(["state".to_owned(), row.state.to_owned()]);
-            if let Some(paused) = paused {
+            if let Some(paused) = paused_since {
                 table.row(["paused since".to_owned(), paused]);
             }
+            if let Some(minute) = pause_minute {
+                let seconds = minute.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+                table.row(["its last minute".to_owned(), seconds]);
+            }
             table.row(["last four".to_owned(), row.last_four]);
+            if let Some(old) = old_text {
+                table.row(["old text".to_owned(), format!("…{}, works until {}", old.last_four, old.ends)]);
+            }
             table.row(["created".to_owned(), row.created]);
             table.row(["daily limit".to_owned(), row.daily_limit.to_string()]);
             table.row(["used today".to_owned(), row.used_today.to_string()]);
@@ -193,10 +254,15 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             say(&format!("Key {} is deleted with its usage.", one.id));
             Ok(())
         }),
-        Command::Roll(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
-            let text = desk.records.roll(one.id, 0, desk.now).await?.ok_or_else(|| no_such(one.id))?;
+        Command::Roll { keep, one } => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+            let keep_ms = keep.map_or(0, Keep::ms);
+            let text = desk.records.roll(one.id, keep_ms, desk.now).await?.ok_or_else(|| no_such(one.id))?;
             reveal(&text, one.id)?;
-            say(&format!("Key {} has a new text, shown only this once. The old one is invalid.", one.id));
+            let old = match keep {
+                Some(_) => format!("works until {}", moment(desk.now.unix_ms + keep_ms)),
+                None => "is invalid".to_owned(),
+            };
+            say(&format!("Key {} has a new text, shown only this once. The old one {old}.", one.id));
             Ok(())
         }),
         Command::Scope { one, scope } => {
