@@ -1,7 +1,8 @@
 //! `GET /api/v1/ip`: credentials, scopes, fields, errors.
 
-use crate::{House, MIDNIGHT, check_error, check_every_response, fields, json, rate};
+use crate::{House, MIDNIGHT, NOON, check_error, check_every_response, fields, json, rate};
 use ipse_model::{Links, Problem, Scope};
+use ipse_store::{DataFolder, Outcomes, Records};
 
 pub(crate) const IP: [&str; 3] = ["status", "ip", "ipv6"];
 pub(crate) const GEO: [&str; 16] = [
@@ -166,6 +167,35 @@ fn an_inactive_key_is_refused_until_it_is_activated_and_charged_nothing() {
     }
     house.change(async |records| records.set_active(key.id, true).await.unwrap(), || ask().status == 200);
     assert_eq!(rate(&ask()).1, 10_000 - answered.get(), "only answers were charged");
+}
+
+#[test]
+fn the_owner_is_told_what_became_of_every_request() {
+    let (mut house, key) = House::with_limited_key(Some(3));
+    let asked = std::cell::Cell::new((0, 0, 0));
+    let ask = || {
+        let status = house.get("/api/v1/ip", Some(&key)).status;
+        let (answered, over_quota, refused) = asked.get();
+        asked.set(match status {
+            200 => (answered + 1, over_quota, refused),
+            429 => (answered, over_quota + 1, refused),
+            _ => (answered, over_quota, refused + 1),
+        });
+        status
+    };
+    assert_eq!([(); 5].map(|()| ask()), [200, 200, 200, 429, 429]);
+    house.change(async |records| records.set_active(key.id, false).await.unwrap(), || ask() == 403);
+    assert_eq!(ask(), 403);
+    let folder = house.dir.path().join("data");
+    // A clean stop loses nothing.
+    drop(house.stop.take());
+    house.runtime.block_on(house.running.take().unwrap()).unwrap();
+    let outcomes = house.runtime.block_on(async {
+        let records = Records::open(&DataFolder::existing(&folder).unwrap()).await.unwrap();
+        records.outcomes_by_day(key.id, NOON.day()).await.unwrap()
+    });
+    let (answered, over_quota, refused) = asked.get();
+    assert_eq!(outcomes, [(NOON.day(), Outcomes { answered, over_quota, refused })]);
 }
 
 #[test]

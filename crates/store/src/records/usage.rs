@@ -4,10 +4,13 @@ use super::{Records, number};
 use crate::{Error, Subject};
 use ipse_model::{Day, KeyId, Now};
 use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use std::collections::BTreeMap;
 
 /// Hours are looked at for one day; some more are kept for those who look later.
 const HOURS_KEPT: i64 = 8 * 24;
+/// As many rows of outcomes go into one statement.
+const ROWS_AT_ONCE: usize = 500;
 
 /// The count of one subject on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,52 +201,49 @@ async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), s
     Ok(())
 }
 
-/// Adds outcomes to what is known. A key that was deleted meanwhile leaves no trace.
+/// Adds outcomes to what is known.
 async fn add(connection: &mut AnyConnection, rows: &[OutcomeRow]) -> Result<(), sqlx::Error> {
+    // No statement may be about one row twice.
+    let (mut by_day, mut by_hour) = (Sums::new(), Sums::new());
     for row in rows {
-        let OutcomeRow { key, hour, outcomes } = *row;
-        for (sql, moment) in [(ADD_TO_DAY, hour / 24), (ADD_TO_HOUR, hour)] {
-            sqlx::query(sql)
-                .bind(key.0)
-                .bind(i64::from(moment))
-                .bind(to_database(outcomes.answered))
-                .bind(to_database(outcomes.over_quota))
-                .bind(to_database(outcomes.refused))
-                .execute(&mut *connection)
-                .await?;
-        }
+        *by_day.entry((row.key, row.hour / 24)).or_default() += row.outcomes;
+        *by_hour.entry((row.key, row.hour)).or_default() += row.outcomes;
+    }
+    add_to(connection, "outcomes_by_day", "day", &by_day).await?;
+    add_to(connection, "outcomes_by_hour", "hour", &by_hour).await
+}
+
+type Sums = BTreeMap<(KeyId, u32), Outcomes>;
+
+/// Adds to one table. Thousands of keys may have news each second, and a pause waits for whoever is writing: so many rows
+/// go into one statement, written out. They are whole numbers, so there is nothing in them that could be misread.
+async fn add_to(
+    connection: &mut AnyConnection,
+    table: &str,
+    moment: &str,
+    sums: &Sums,
+) -> Result<(), sqlx::Error> {
+    let values: Vec<String> = sums
+        .iter()
+        .map(|((key, moment), outcomes)| {
+            let Outcomes { answered, over_quota, refused } = outcomes;
+            format!("({key}, {moment}, {answered}, {over_quota}, {refused})")
+        })
+        .collect();
+    for values in values.chunks(ROWS_AT_ONCE) {
+        // A key that was deleted meanwhile leaves no trace.
+        let sql = format!(
+            "INSERT INTO {table} (key_id, {moment}, answered, over_quota, refused) \
+             SELECT column1, column2, column3, column4, column5 FROM (VALUES {values}) AS news \
+             WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) \
+             ON CONFLICT (key_id, {moment}) DO UPDATE SET answered = {table}.answered + excluded.answered, \
+             over_quota = {table}.over_quota + excluded.over_quota, refused = {table}.refused + excluded.refused",
+            values = values.join(", "),
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
     }
     Ok(())
 }
-
-/// Adds to the row of a key and a moment in a table of outcomes.
-macro_rules! add_to {
-    ($table:literal, $moment:literal) => {
-        concat!(
-            "INSERT INTO ",
-            $table,
-            " (key_id, ",
-            $moment,
-            ", answered, over_quota, refused) ",
-            "SELECT id, $2, $3, $4, $5 FROM keys WHERE id = $1 ",
-            "ON CONFLICT (key_id, ",
-            $moment,
-            ") DO UPDATE SET ",
-            "answered = ",
-            $table,
-            ".answered + excluded.answered, ",
-            "over_quota = ",
-            $table,
-            ".over_quota + excluded.over_quota, ",
-            "refused = ",
-            $table,
-            ".refused + excluded.refused"
-        )
-    };
-}
-
-const ADD_TO_DAY: &str = add_to!("outcomes_by_day", "day");
-const ADD_TO_HOUR: &str = add_to!("outcomes_by_hour", "hour");
 
 /// Forgets hours of long ago.
 pub(super) async fn sweep(connection: &mut AnyConnection, now: Now) -> Result<(), sqlx::Error> {
@@ -269,9 +269,4 @@ fn outcomes(row: &AnyRow) -> Result<Outcomes, sqlx::Error> {
         over_quota: number(row, "over_quota")?,
         refused: number(row, "refused")?,
     })
-}
-
-/// More than the database can hold never happens.
-fn to_database(count: u64) -> i64 {
-    count.try_into().unwrap_or(i64::MAX)
 }
