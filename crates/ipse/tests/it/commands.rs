@@ -184,6 +184,16 @@ fn a_reset_prints_a_link_that_is_kept_as_a_hash_only() {
     let output = ipse(dir.path(), &["account", "reset", "me@example.com"]).output().unwrap();
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("http://localhost:8080/reset/"));
     assert!(String::from_utf8(output.stderr).unwrap().contains("base_url is not set"));
+    // The second factor stays, unless the operator says that it is lost as well.
+    let totp = |sql: &str| {
+        let asked = Command::new("sqlite3").arg(dir.path().join("ipse-data/ipse.db")).arg(sql).output();
+        asked.expect("sqlite3 is needed: cargo xtask test installs it").stdout
+    };
+    totp("UPDATE accounts SET totp_secret = 'BASE32'");
+    run(dir.path(), &["account", "reset", "me@example.com"]);
+    assert_eq!(totp("SELECT totp_secret FROM accounts"), b"BASE32\n");
+    run(dir.path(), &["account", "reset", "me@example.com", "--second-factor"]);
+    assert_eq!(totp("SELECT totp_secret IS NULL FROM accounts"), b"1\n");
     let error = fail(dir.path(), &["account", "reset", "nobody@example.com"], 1);
     assert!(error.contains("there is no account nobody@example.com"), "{error}");
 }
