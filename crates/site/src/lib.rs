@@ -12,6 +12,7 @@ mod errors;
 mod fields;
 mod home;
 mod links;
+mod packing;
 mod page;
 mod reply;
 mod signup;

@@ -1,5 +1,6 @@
 //! What every page has in common: its title, its description, and the links around it.
 
+use crate::assets;
 use crate::links::href;
 use ipse_model::Links;
 
@@ -42,6 +43,11 @@ impl Page<'_> {
 
     pub(crate) fn enterprise(&self) -> &str {
         href(self.links, &self.links.enterprise_url)
+    }
+
+    /// The link to a file that is part of the program, such as `style.css`.
+    pub(crate) fn asset(&self, name: &str) -> &'static str {
+        assets::link(name)
     }
 
     /// What examples call.

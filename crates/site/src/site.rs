@@ -1,6 +1,7 @@
 //! `Site`: from a path to its page.
 
 use crate::doctor::{self, Examination};
+use crate::reply::Fixed;
 use crate::{assets, docs, enterprise, home, reply, signup};
 use http::Method;
 use ipse_edge::{Reply, Visit};
@@ -11,10 +12,10 @@ use ipse_model::Links;
 #[derive(Debug)]
 pub struct Site {
     links: Links,
-    // The same for everybody, so made once: however many ask at once, there is one copy in memory.
-    docs: Reply,
-    signup: Reply,
-    enterprise: Reply,
+    // The same for everybody, so made once.
+    docs: Fixed,
+    signup: Fixed,
+    enterprise: Fixed,
 }
 
 impl Site {
@@ -22,9 +23,9 @@ impl Site {
     #[must_use]
     pub fn new(links: Links) -> Self {
         Self {
-            docs: docs::answer(&links),
-            signup: signup::answer(&links),
-            enterprise: enterprise::answer(&links),
+            docs: Fixed::new(docs::answer(&links)),
+            signup: Fixed::new(signup::answer(&links)),
+            enterprise: Fixed::new(enterprise::answer(&links)),
             links,
         }
     }
@@ -33,21 +34,24 @@ impl Site {
     #[must_use]
     pub fn answer(&self, visit: &Visit, atlas: &Atlas) -> Reply {
         let links = &self.links;
+        let asked = &visit.request.headers;
         let page: &dyn Fn() -> Reply = match visit.request.uri.path() {
             "/" => &|| home::answer(links, visit, atlas),
-            "/docs" => &|| self.docs.clone(),
-            "/signup" => &|| self.signup.clone(),
-            "/enterprise" => &|| self.enterprise.clone(),
-            "/assets/style.css" => &assets::style,
-            "/favicon.svg" => &assets::favicon,
-            "/robots.txt" => &assets::robots,
-            _ => return reply::not_found(links, &visit.request.headers),
+            "/docs" => &|| self.docs.answer(asked),
+            "/signup" => &|| self.signup.answer(asked),
+            "/enterprise" => &|| self.enterprise.answer(asked),
+            path => match assets::find(path) {
+                Some(asset) => &|| asset.answer(visit.request.uri.query(), asked),
+                None => return reply::packed(reply::not_found(links, asked), asked),
+            },
         };
         // The edge cuts the body of an answer to HEAD.
-        if visit.request.method != Method::GET && visit.request.method != Method::HEAD {
-            return reply::method_not_allowed(links, &visit.request.headers);
-        }
-        page()
+        let reply = if visit.request.method == Method::GET || visit.request.method == Method::HEAD {
+            page()
+        } else {
+            reply::method_not_allowed(links, asked, "GET, HEAD")
+        };
+        reply::packed(reply, asked)
     }
 
     /// What the doctor tells about one request. Whoever may not see it gets what [`answer`](Self::answer) says.
@@ -61,6 +65,8 @@ impl Site {
 mod tests {
     use super::*;
     use crate::links::tests::links;
+    use crate::packing::tests::unpacked;
+    use bytes::Bytes;
     use http::{HeaderMap, Request, StatusCode};
     use ipse_edge::{Connection, RequestBody};
     use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
@@ -84,7 +90,20 @@ mod tests {
     }
 
     fn ask(method: &str, path: &str, accept: &str, ip: &str, atlas: &Atlas) -> Answered {
-        let request = Request::builder().method(method).uri(path).header("accept", accept).body(()).unwrap();
+        let (status, headers, body) = ask_with(method, path, &[("accept", accept)], ip, atlas);
+        Answered { status, headers, body: String::from_utf8(body.to_vec()).unwrap() }
+    }
+
+    fn ask_with(
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        ip: &str,
+        atlas: &Atlas,
+    ) -> (StatusCode, HeaderMap, Bytes) {
+        let request = Request::builder().method(method).uri(path);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let request = request.body(()).unwrap();
         let client = Client {
             address: Address::new(ip.parse().unwrap()),
             http: Some(HttpVersion::Http11),
@@ -98,11 +117,7 @@ mod tests {
         let visit =
             Visit { client, now, request: request.into_parts().0, body: RequestBody::empty(), connection };
         let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, atlas));
-        Answered {
-            status: head.status,
-            headers: head.headers,
-            body: String::from_utf8(body.to_vec()).unwrap(),
-        }
+        (head.status, head.headers, body)
     }
 
     /// The addresses that the tests know something about.
@@ -133,10 +148,11 @@ mod tests {
                 assert_eq!(answered.header("cache-control"), cache_control, "{path}");
                 assert_eq!(answered.header("access-control-allow-origin"), "*");
                 assert_eq!(answered.header("referrer-policy"), "no-referrer");
+                assert_eq!(answered.header("vary"), "accept-encoding", "{path}");
                 assert_eq!(
                     answered.header("content-security-policy"),
-                    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
-                     frame-ancestors 'none'"
+                    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; \
+                     form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
                 );
             }
         }
@@ -157,6 +173,37 @@ mod tests {
         }
         check("POST", "/", 405, HTML, "no-store");
         check("DELETE", "/assets/style.css", 405, HTML, "no-store");
+    }
+
+    #[test]
+    fn pages_and_files_are_packed_for_who_can_unpack_them() {
+        for path in PAGES.into_iter().chain(["/assets/style.css", "/nothing"]) {
+            let ask = |encoding| {
+                let headers = [("accept", "text/html"), ("accept-encoding", encoding)];
+                ask_with("GET", path, &headers, PUBLIC_ADDRESS, &Atlas::empty())
+            };
+            let (_, headers, plain) = ask("identity");
+            assert_eq!(headers.get("content-encoding"), None, "{path}");
+            let (_, headers, packed) = ask("gzip, deflate, br");
+            assert_eq!(headers["content-encoding"], "gzip", "{path}");
+            assert!(packed.len() * 2 < plain.len(), "{path}: {} of {}", packed.len(), plain.len());
+            assert_eq!(unpacked(&packed).as_bytes(), plain, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_a_browser_has_already_is_not_sent_again() {
+        for path in ["/docs", "/signup", "/enterprise"].into_iter().chain(ASSETS) {
+            let first = get(path);
+            let tag = first.header("etag");
+            let headers = [("if-none-match", tag)];
+            let (status, again, body) = ask_with("GET", path, &headers, PUBLIC_ADDRESS, &Atlas::empty());
+            assert_eq!((status, body.len()), (StatusCode::NOT_MODIFIED, 0), "{path}");
+            for name in ["etag", "cache-control", "vary", "access-control-allow-origin"] {
+                assert_eq!(again[name], first.header(name), "{path}: {name}");
+            }
+        }
+        assert_eq!(get("/").headers.get("etag"), None, "the front page is another for each visitor");
     }
 
     #[test]
@@ -215,6 +262,11 @@ mod tests {
             for link in links {
                 let (target, fragment) = link.split_once('#').unwrap_or((link, ""));
                 let target = if target.is_empty() { path } else { target };
+                // Files are linked by names that change with them.
+                let target = target.split_once("?v=").map_or(target, |(file, fingerprint)| {
+                    assert!(get(file).header("etag").contains(fingerprint), "{path} links to {link}");
+                    file
+                });
                 assert!(target.starts_with('/'), "{path} links to {link}");
                 assert!(
                     PAGES.contains(&target)

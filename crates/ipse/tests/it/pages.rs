@@ -1,6 +1,8 @@
 //! The pages, as a browser or a script asks for them.
 
+use super::tls::output;
 use crate::{House, Plan, check_error};
+use std::process::Command;
 
 #[test]
 fn the_front_page_shows_the_visitor_and_is_charged_to_nobody() {
@@ -21,6 +23,43 @@ fn an_unknown_page_is_html_for_people_and_json_for_programs() {
     let page = house.send("GET", "/nowhere", &["accept: text/html,*/*"]);
     assert_eq!((page.status, page.header("content-type")), (404, Some("text/html; charset=utf-8")));
     check_error(&house.send("POST", "/docs", &["content-length: 0"]), 405, "method_not_allowed");
+}
+
+#[test]
+fn a_browser_gets_pages_packed_and_only_once() {
+    let (house, _) = House::build(Plan::default());
+    let url = |path: &str| format!("http://{}{path}", house.address);
+    let curl = |arguments: &[&str], path: &str| {
+        output(Command::new("curl").args(["-sS", "--noproxy", "*"]).args(arguments).arg(url(path)))
+    };
+    let style = house.get("/", None).body.split("href=\"/assets/style.css").nth(1).unwrap().to_owned();
+    let style = format!("/assets/style.css{}", style.split('"').next().unwrap());
+    for (path, kept) in [
+        ("/docs", "no-cache"),
+        (style.as_str(), "public, max-age=31536000, immutable"),
+        ("/assets/style.css", "public, max-age=3600"),
+    ] {
+        for protocol in ["--http1.1", "--http2-prior-knowledge"] {
+            let plain = curl(&[protocol], path);
+            assert_eq!(curl(&[protocol, "--compressed"], path), plain);
+            let size = ["--compressed", "-o", "/dev/null", "-w", "%{size_download}"];
+            let size: usize = curl(&[&[protocol][..], &size].concat(), path).parse().unwrap();
+            assert!(size * 2 < plain.len(), "{path}: {size} of {}", plain.len());
+            let head = curl(&[protocol, "-I", "--compressed"], path);
+            assert!(head.contains(&format!("content-length: {size}\r\n")), "{head}");
+            assert!(head.contains(&format!("cache-control: {kept}\r\n")), "{head}");
+            let tag = head.split("etag: ").nth(1).unwrap().lines().next().unwrap();
+            for arguments in [&["-i"][..], &["-I"]] {
+                let has = format!("if-none-match: {tag}");
+                let again = curl(&[&[protocol, "-H", &has][..], arguments].concat(), path);
+                assert!(
+                    again.contains(" 304") && again.contains(&format!("cache-control: {kept}")),
+                    "{again}"
+                );
+                assert!(again.ends_with("\r\n\r\n") && !again.contains("content-length"), "{again}");
+            }
+        }
+    }
 }
 
 #[test]
