@@ -279,14 +279,8 @@ impl Reader<'_> {
             "an address that begins with http:// or https:// and has no path",
             |text| url(text).filter(|url| !url.split_once("//").is_some_and(|(_, rest)| rest.contains('/'))),
         );
-        let ipv4_host =
-            self.optional("ipv4_host", "a name, or HOST:PORT, that leads here over IPv4", |text| {
-                host(text, |literal| literal.parse::<Ipv4Addr>().is_ok())
-            });
-        let ipv6_host =
-            self.optional("ipv6_host", "a name, or HOST:PORT, that leads here over IPv6", |text| {
-                host(text, is_bracketed_ipv6)
-            });
+        let ipv4_host = self.optional("ipv4_host", HOST, host);
+        let ipv6_host = self.optional("ipv6_host", HOST, host);
         let docs_url = self.url("docs_url");
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
@@ -584,6 +578,7 @@ impl Reader<'_> {
 }
 
 const LISTEN: &str = "IP:PORT, [IPv6]:PORT, localhost:PORT, unix:PATH or systemd:NAME";
+const HOST: &str = "a DNS name such as v4.ip.example.com, or NAME:PORT";
 const TLS_LISTEN: &str = "IP:PORT, [IPv6]:PORT, localhost:PORT or systemd:NAME";
 
 fn place(name: &str, source: &Source) -> String {
@@ -616,19 +611,15 @@ fn dns_name(text: &str) -> Option<String> {
     named.then(|| text.to_ascii_lowercase())
 }
 
-/// A host as a URL names it, perhaps with a port: a name, or an address that `is_literal` allows.
-fn host(text: &str, is_literal: impl Fn(&str) -> bool) -> Option<String> {
-    let (name, port) = match text.rsplit_once(':') {
-        Some((name, port)) if !port.ends_with(']') => (name, Some(port.parse::<NonZeroU16>().ok()?)),
-        _ => (text, None),
-    };
-    let name = if is_literal(name) { name.to_ascii_lowercase() } else { dns_name(name)? };
-    Some(port.map_or_else(|| name.clone(), |port| format!("{name}:{port}")))
-}
-
-fn is_bracketed_ipv6(text: &str) -> bool {
-    let address = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+/// A name, perhaps with a port. It is no address, because pages tell browsers by name whom they may ask.
+fn host(text: &str) -> Option<String> {
+    match text.split_once(':') {
+        Some((name, port)) => {
+            let port = port.parse::<NonZeroU16>().ok()?;
+            dns_name(name).map(|name| format!("{name}:{port}"))
+        }
+        None => dns_name(text),
+    }
 }
 
 /// The directory of an authority, to the letter: another text is another authority.
@@ -939,31 +930,37 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_one_family_is_a_name_or_an_address_of_that_family() {
+    fn a_host_of_one_family_is_a_name() {
         #[track_caller]
-        fn check(name: &str, text: &str, expected: Option<&str>) {
-            let config = read(&[(name, text), ("base_url", "https://ip.example.com")]);
-            let links = config.map(|config| config.links("https://ip.example.com".to_owned()));
-            let origin = links.ok().and_then(|links| links.ipv4_origin.clone().or(links.ipv6_origin.clone()));
-            assert_eq!(origin.as_deref(), expected, "{name} = {text}");
+        fn check(text: &str, expected: Option<[&str; 2]>) {
+            let found = read(&[("ipv4_host", text)]).ok();
+            let origins = found.map(|config| {
+                ["https://ip.example.com", "http://localhost:8080"]
+                    .map(|base_url| config.links(base_url.to_owned()).ipv4_origin.unwrap())
+            });
+            assert_eq!(origins, expected.map(|origins| origins.map(str::to_owned)), "{text}");
         }
-        check("ipv4_host", "v4.ip.example.com", Some("https://v4.ip.example.com"));
-        check("ipv4_host", "V4.ip.example.com:8443", Some("https://v4.ip.example.com:8443"));
-        check("ipv4_host", "192.0.2.1:8080", Some("https://192.0.2.1:8080"));
-        check("ipv6_host", "v6.ip.example.com", Some("https://v6.ip.example.com"));
-        check("ipv6_host", "[2001:db8::1]", Some("https://[2001:db8::1]"));
-        check("ipv6_host", "[2001:db8::1]:8080", Some("https://[2001:db8::1]:8080"));
-        for text in ["https://v4.example", "v4.example/", "v4.example:0", "v4.example:x", "a b", "", "a:1:2"]
-        {
-            check("ipv4_host", text, None);
+        check("v4.example.com", Some(["https://v4.example.com", "http://v4.example.com"]));
+        check("V4.example.com:8443", Some(["https://v4.example.com:8443", "http://v4.example.com:8443"]));
+        for text in [
+            "https://v4.example.com",
+            "v4.example.com/",
+            "v4.example.com:0",
+            "v4.example.com:x",
+            "v4.example.com:1:2",
+            "a b",
+            "192.0.2.1",
+            "2001:db8::1",
+            "[2001:db8::1]:8080",
+        ] {
+            check(text, None);
         }
-        check("ipv4_host", "[2001:db8::1]", None);
-        check("ipv6_host", "192.0.2.1", None);
-        check("ipv6_host", "2001:db8::1", None);
+        let links = read(&[("ipv6_host", "v6.example.com")]).unwrap().links("http://localhost".to_owned());
+        assert_eq!((links.ipv4_origin, links.ipv6_origin.as_deref()), (None, Some("http://v6.example.com")));
         wrong(
             &[("ipv6_host", "https://v6.example")],
-            "environment IPSE_IPV6_HOST: \"https://v6.example\" is not allowed; allowed is a name, or HOST:PORT, that \
-             leads here over IPv6",
+            "environment IPSE_IPV6_HOST: \"https://v6.example\" is not allowed; allowed is a DNS name such as \
+             v4.ip.example.com, or NAME:PORT",
         );
     }
 

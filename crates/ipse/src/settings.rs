@@ -211,14 +211,14 @@ pub(crate) const SETTINGS: &[Setting] = &[
         name: "ipv4_host",
         default: &[],
         shape: Shape::One,
-        value: "HOST[:PORT]",
+        value: "NAME[:PORT]",
         help: "A name of this server that only IPv4 leads to, so that the front page can show visitors both addresses",
     },
     Setting {
         name: "ipv6_host",
         default: &[],
         shape: Shape::One,
-        value: "HOST[:PORT]",
+        value: "NAME[:PORT]",
         help: "A name of this server that only IPv6 leads to",
     },
     Setting {
