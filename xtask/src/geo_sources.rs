@@ -82,6 +82,27 @@ pub(crate) fn fetch(root: &Path, sources: &[Source]) -> anyhow::Result<Vec<Fetch
     Ok(fetched)
 }
 
+/// One file of another package that is pinned where it is used.
+pub(crate) fn file_of(
+    root: &Path,
+    package: &str,
+    version: &str,
+    sha256: &str,
+    file: &str,
+) -> anyhow::Result<PathBuf> {
+    let source = Source {
+        package: package.to_owned(),
+        version: version.to_owned(),
+        date: String::new(),
+        sha256: sha256.to_owned(),
+        kind: String::new(),
+        files: vec![file.to_owned()],
+        licence: String::new(),
+    };
+    let mut fetched = fetch(root, &[source])?;
+    fetched.pop().map(|fetched| fetched.path).context("a package with a file has one")
+}
+
 /// SHA-256 of a file in hexadecimal digits.
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     let line = printed(Command::new("sha256sum").arg("--").arg(path))?;
@@ -108,7 +129,7 @@ fn checked(folder: &Path, source: &Source) -> anyhow::Result<PathBuf> {
     let found = sha256(&archive)?;
     if found != source.sha256 {
         bail!(
-            "{}@{} has the SHA-256 {found} and not the one in {PINS}: it is not what was reviewed. Do not use it before you \
+            "{}@{} has the SHA-256 {found} and not the one that is pinned: it is not what was reviewed. Do not use it before you \
              know why; {} is kept for that.",
             source.package,
             source.version,

@@ -12,6 +12,7 @@ mod run;
 mod test;
 mod tidy;
 mod tools;
+mod world_map;
 
 use default_data::Purpose;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ cargo xtask torture ARGS   build for release, then run fault campaigns against a
 cargo xtask bench ARGS     build for release, then measure
 cargo xtask default-data   build data/default.ipse from its pinned sources; with --check only compare,
                            with --update take their newest versions first
+cargo xtask world-map      draw the front page's map from its pinned outlines; with --check only compare
 cargo xtask help           this list";
 
 /// What the shell calls a mistake of whoever typed the command, as opposed to a check that failed.
@@ -50,6 +52,17 @@ fn main() -> ExitCode {
                 return ExitCode::from(EXIT_USAGE);
             };
             root().and_then(|root| default_data::run(&root, purpose))
+        }
+        ("world-map", rest) => {
+            let purpose = match rest {
+                [] => world_map::Purpose::Make,
+                [only] if only == "--check" => world_map::Purpose::Check,
+                _ => {
+                    eprintln!("`cargo xtask world-map` takes nothing or `--check`.");
+                    return ExitCode::from(EXIT_USAGE);
+                }
+            };
+            root().and_then(|root| world_map::run(&root, purpose))
         }
         ("test" | "tidy", [argument, ..]) => {
             eprintln!(
