@@ -23,10 +23,13 @@ const ROBOTS: &str = "User-agent: *\nDisallow: /api/\n";
 const CSS: &str = "text/css; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 const TEXT: &str = "text/plain; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Every file: where it is, what it is, and what stands in it.
 const FILES: &[(&str, &str, &str)] = &[
     ("/assets/style.css", CSS, STYLE),
+    ("/assets/copy.js", SCRIPT, include_str!("../assets/script/copy.js")),
+    ("/assets/home.js", SCRIPT, include_str!("../assets/script/home.js")),
     ("/favicon.svg", SVG, include_str!("../assets/favicon.svg")),
     ("/robots.txt", TEXT, ROBOTS),
 ];

@@ -37,6 +37,7 @@ impl Site {
         let asked = &visit.request.headers;
         let page: &dyn Fn() -> Reply = match visit.request.uri.path() {
             "/" => &|| home::answer(links, visit, atlas),
+            "/own-address" => &|| home::own_address(visit),
             "/docs" => &|| self.docs.answer(asked),
             "/signup" => &|| self.signup.answer(asked),
             "/enterprise" => &|| self.enterprise.answer(asked),
@@ -69,11 +70,12 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, Request, StatusCode};
     use ipse_edge::{Connection, RequestBody};
-    use ipse_model::{Address, Client, HttpVersion, Network, Now, Place};
+    use ipse_model::{Address, Client, Degrees, HttpVersion, Network, Now, Place};
     use std::net::IpAddr;
 
     const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
-    const ASSETS: [&str; 3] = ["/assets/style.css", "/favicon.svg", "/robots.txt"];
+    const ASSETS: [&str; 5] =
+        ["/assets/style.css", "/assets/copy.js", "/assets/home.js", "/favicon.svg", "/robots.txt"];
     const PUBLIC_ADDRESS: &str = "81.2.69.142";
 
     struct Answered {
@@ -160,6 +162,7 @@ mod tests {
         for method in ["GET", "HEAD"] {
             check(method, "/", 200, HTML, "no-store");
             check(method, "/?utm=1", 200, HTML, "no-store");
+            check(method, "/own-address", 200, "text/plain; charset=utf-8", "no-store");
             check(method, "/docs", 200, HTML, "no-cache");
             check(method, "/signup", 200, HTML, "no-cache");
             check(method, "/enterprise", 200, HTML, "no-cache");
@@ -248,8 +251,13 @@ mod tests {
     fn pages_hold_no_script_and_no_style_of_their_own() {
         for path in PAGES {
             let html = get(path).body;
-            for part in ["<script", "<style", " style=", " onclick=", "javascript:", "<form", "<iframe"] {
+            for part in ["<style", " style=", " onclick=", "javascript:", "<form", "<iframe"] {
                 assert!(!html.contains(part), "{path}: {part}");
+            }
+            // Scripts are files, and none keeps the page from being drawn.
+            for script in html.split("<script").skip(1) {
+                let (tag, _) = script.split_once("</script>").unwrap();
+                assert!(tag.starts_with(" src=\"/assets/") && tag.ends_with("\" defer>"), "{path}: {tag}");
             }
         }
     }
@@ -287,7 +295,8 @@ mod tests {
         for path in PAGES {
             let html = get(path).body;
             let mut ids = attributes(&html, "id");
-            for label in attributes(&html, "aria-labelledby") {
+            let describing = attributes(&html, "aria-describedby");
+            for label in attributes(&html, "aria-labelledby").into_iter().chain(describing) {
                 assert!(ids.contains(&label), "{path}: {label}");
             }
             let count = ids.len();
@@ -329,14 +338,15 @@ mod tests {
             continent: Some(hostile.into()),
             postal_code: Some(hostile.into()),
             currency: Some(hostile.into()),
+            position: Degrees::latitude(1.0).zip(Degrees::longitude(1.0)),
             ..Place::default()
         };
         let network = Network { asn: Some(64_496), org: Some(hostile.into()), ..Network::default() };
         let atlas = Atlas::of(&addresses(), Some(&place), Some(&network));
         let html = ask("GET", "/", "text/html", PUBLIC_ADDRESS, &atlas).body;
-        assert!(!html.contains("<script") && !html.contains("'x'"));
-        // Seven facts, and in the JSON the same and the formatted `as`.
-        assert_eq!(html.matches("&#60;script&#62;").count(), 7 + 8);
+        assert!(!html.contains("<script>") && !html.contains("'x'"));
+        // Seven facts, in the JSON the same and the formatted `as`; the place in words, and the map's.
+        assert_eq!(html.matches("&#60;script&#62;").count(), 7 + 8 + 2);
     }
 
     #[test]
@@ -348,20 +358,49 @@ mod tests {
                 assert!(html.contains(part), "{part}");
             }
         }
-        let place = Place { city: Some("London".into()), ..Place::default() };
+        let position = Degrees::latitude(51.5142).zip(Degrees::longitude(-0.0931));
+        let place = Place { city: Some("London".into()), position, ..Place::default() };
         let atlas = Atlas::of(&addresses(), Some(&place), None);
-        check(
-            PUBLIC_ADDRESS,
-            &atlas,
-            &["81.2.69.142</p>", "<dd>London</dd>", "<dd class=\"unknown\">unknown</dd>"],
-        );
+        let map = ["aria-label=\"Map: London\"", "<path class=\"marker marker-dot\" d=\"M999.6 130.1h0\"/>"];
+        check(PUBLIC_ADDRESS, &atlas, &["81.2.69.142</p>", "<p class=\"place\">London</p>", map[0], map[1]]);
+        check(PUBLIC_ADDRESS, &atlas, &["<dd>London</dd>", "<dd class=\"unknown\">unknown</dd>"]);
         check("2001:4860:4860::8888", &atlas, &["2001:4860:4860::8888</p>", "<dd>HTTP/1.1</dd>"]);
-        check(PUBLIC_ADDRESS, &Atlas::empty(), &["has no record of it", "<p class=\"unknown\">"]);
-        check("10.0.0.1", &Atlas::empty(), &["10.0.0.1</p>", "private or reserved"]);
+        let no_marker = "aria-label=\"World map, without a marker\"";
+        check(PUBLIC_ADDRESS, &Atlas::empty(), &["has no record of it", no_marker]);
+        check("10.0.0.1", &Atlas::empty(), &["10.0.0.1</p>", "private or reserved", no_marker]);
         check(
             "127.0.0.1",
             &Atlas::empty(),
-            &["very machine", "ipse key create --account you@example.com", "https://ip.example/api/v1/ip"],
+            &[
+                "very machine",
+                "ipse key create --account you@example.com",
+                "https://ip.example<wbr>/api/v1/ip",
+            ],
         );
+    }
+
+    #[test]
+    fn every_fact_is_explained_by_the_words_of_the_documentation() {
+        let html = get("/").body;
+        for (id, explanation) in [
+            ("about-ip", "<code>ip</code> The IPv4 address; null if you came over IPv6."),
+            (
+                "about-region",
+                "<code>region_code</code> The region’s whole ISO 3166-2 code, such as <code>US-CA</code>.",
+            ),
+            ("about-rtt", "<code>rtt</code> Round-trip time to the server in milliseconds"),
+        ] {
+            let (_, behind) = html.split_once(&format!(" role=\"tooltip\" id=\"{id}\">")).unwrap();
+            assert!(behind.split("</span></span>").next().unwrap().contains(explanation), "{id}");
+        }
+        assert_eq!(html.matches("class=\"term\"").count(), html.matches("role=\"tooltip\"").count());
+    }
+
+    #[test]
+    fn a_visitor_is_told_their_own_address_alone() {
+        for ip in [PUBLIC_ADDRESS, "2001:4860:4860::8888", "127.0.0.1"] {
+            assert_eq!(ask("GET", "/own-address", "*/*", ip, &Atlas::empty()).body, ip);
+        }
+        assert_eq!(ask("POST", "/own-address", "*/*", PUBLIC_ADDRESS, &Atlas::empty()).status, 405);
     }
 }

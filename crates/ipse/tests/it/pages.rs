@@ -1,7 +1,9 @@
 //! The pages, as a browser or a script asks for them.
 
 use super::tls::output;
+use crate::browser::chromium;
 use crate::{House, Plan, check_error};
+use std::net::TcpListener;
 use std::process::Command;
 
 #[test]
@@ -14,6 +16,46 @@ fn the_front_page_shows_the_visitor_and_is_charged_to_nobody() {
         assert_eq!(page.header("cache-control"), Some("no-store"));
     }
     assert_eq!(crate::rate(&house.get("/api/v1/ip/demo", None)).1, 999);
+}
+
+#[test]
+fn a_visitor_is_told_their_own_address_and_nobody_is_charged() {
+    let (house, _) = House::build(Plan { settings: &[("pretend_ip", "81.2.69.142")], ..Plan::default() });
+    for _ in 0..3 {
+        let told = house.get("/own-address", None);
+        assert_eq!((told.status, told.body.as_str()), (200, "81.2.69.142"));
+        assert_eq!(told.header("access-control-allow-origin"), Some("*"));
+        assert_eq!(told.header("cache-control"), Some("no-store"));
+    }
+    assert_eq!(crate::rate(&house.get("/api/v1/ip/demo", None)).1, 999);
+}
+
+#[test]
+fn the_front_page_shows_both_addresses_where_both_families_lead_here() {
+    let ipv6_only = |pretend_ip| {
+        let settings = [("listen", "[::1]:0"), ("pretend_ip", pretend_ip)];
+        House::build(Plan { settings: &settings, ..Plan::default() }).0
+    };
+    let shown = |port: u16| {
+        let host = format!("v6.test:{port}");
+        let settings = [("pretend_ip", "81.2.69.142"), ("ipv6_host", &*host)];
+        let (house, _) = House::build(Plan { settings: &settings, ..Plan::default() });
+        // Without a script there is a link to where the other address is shown.
+        let link = format!("<a href=\"http://{host}/\">See your IPv6 address</a>");
+        assert!(house.get("/", None).body.contains(&link));
+        let resolving = ["--host-resolver-rules=MAP v6.test [::1]"];
+        let document = chromium(&resolving, &format!("http://{}/", house.address));
+        let (_, line) = document.split_once("id=\"other-address\"").unwrap();
+        line.split("</p>").next().unwrap().to_owned()
+    };
+    let right = ipv6_only("2001:4860:4860::8888");
+    let line = shown(right.address.port());
+    assert!(line.contains("Over IPv6:</span> <span class=\"mono\">2001:4860:4860::8888</span>"), "{line}");
+    // An answer over the wrong family is no IPv6, and no answer is none either.
+    let wrong = ipv6_only("8.8.8.8");
+    assert!(shown(wrong.address.port()).contains("No IPv6 here"));
+    let nobody = TcpListener::bind("[::1]:0").unwrap().local_addr().unwrap();
+    assert!(shown(nobody.port()).contains("No IPv6 here"));
 }
 
 #[test]
