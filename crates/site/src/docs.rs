@@ -1,6 +1,7 @@
 //! The documentation, on one page.
 
 use crate::errors::{SECTIONS, Section};
+use crate::examples::{EXAMPLES, Example};
 use crate::fields::{FIELDS, Field};
 use crate::page::{Here, Page};
 use crate::reply::{self, Keep};
@@ -19,6 +20,9 @@ struct Docs<'a> {
     page: Page<'a>,
     fields: &'a [Field],
     problems: &'a [Section],
+    examples: &'a [Example],
+    /// The program's own version, which is another than the interface's.
+    version: &'static str,
     /// An answer of the broadest scope, written by the same code as the API's.
     sample: String,
 }
@@ -32,12 +36,15 @@ impl Docs<'_> {
 pub(crate) fn answer(links: &Links) -> Reply {
     let page = Page {
         title: "Documentation",
-        description: "The ipse API: quick start, authentication, every field and scope, limits, and every error.",
+        description: "The ipse API: quick start, examples in seven languages, authentication, every field and scope, \
+                      limits, and every error.",
         here: Here::Docs,
         links,
     };
     let sample = pretty(&Sample::new().answer(Scope::Full));
-    reply::page(links, Keep::Checked, &Docs { page, fields: &FIELDS, problems: &SECTIONS, sample })
+    let version = env!("CARGO_PKG_VERSION");
+    let docs = Docs { page, fields: &FIELDS, problems: &SECTIONS, examples: &EXAMPLES, version, sample };
+    reply::page(links, Keep::Checked, &docs)
 }
 
 /// A caller that does not exist, so that examples are made by the same code as answers.

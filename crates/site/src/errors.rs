@@ -23,6 +23,14 @@ impl Section {
     pub(crate) fn code(&self) -> &'static str {
         self.problem.code()
     }
+
+    /// Whether the owner of the key sets it right in the dashboard.
+    pub(crate) fn is_mended_in_the_dashboard(&self) -> bool {
+        matches!(
+            self.problem,
+            Problem::InvalidKey | Problem::InactiveKey | Problem::PausedKey | Problem::BurstLimit
+        )
+    }
 }
 
 const CHALLENGE: (&str, &str) = ("WWW-Authenticate", "Bearer");
@@ -51,8 +59,8 @@ pub(crate) const METHOD_NOT_ALLOWED: Section = Section {
     status: StatusCode::METHOD_NOT_ALLOWED,
     heading: "A method that is not served",
     headers: &[("Allow", "the methods that this path answers")],
-    meaning: "The path exists, but not for the method of the request. Nothing here is changed by a request, so there \
-              is no `POST`, `PUT` or `DELETE`.",
+    meaning: "The path exists, but not for the method of the request. A lookup changes nothing, so it knows no \
+              `POST`, `PUT` or `DELETE`.",
     remedy: "Use `GET`. `HEAD` is answered like `GET`, without the body.",
 };
 
@@ -82,10 +90,10 @@ pub(crate) const SECTIONS: [Section; 13] = [
         status: StatusCode::UNAUTHORIZED,
         heading: "The key does not exist",
         headers: &[CHALLENGE],
-        meaning: "What was sent is no key of this server: it is mistyped or cut short, it was deleted, or it belongs \
-                  to another installation. If both header and query hold a key, the header’s is the one that counts.",
+        meaning: "What was sent is no key of this server: it is mistyped or cut short, it was deleted or rolled, or it \
+                  belongs to another installation. If both header and query hold a key, the header’s is the one that counts.",
         remedy: "Check that the whole key arrives: it begins with `ipse_` and has 43 characters. A key is shown once \
-                 only, so one that was lost has to be replaced.",
+                 only: one that was lost is rolled in the dashboard, which gives it a new text.",
     },
     Section {
         problem: Problem::InactiveKey,
@@ -93,7 +101,8 @@ pub(crate) const SECTIONS: [Section; 13] = [
         heading: "The key was deactivated",
         headers: &[],
         meaning: "The key exists, but somebody switched it off on purpose. Such a request is charged to no quota.",
-        remedy: "Ask whoever runs this server to reactivate it, or use another key.",
+        remedy: "Reactivate it in your dashboard, or use another key. The operator can do it too, with \
+                 `ipse key activate ID`.",
     },
     Section {
         problem: Problem::PausedKey,
@@ -103,8 +112,8 @@ pub(crate) const SECTIONS: [Section; 13] = [
         meaning: "The key exceeded the burst limit earlier, or was paused by hand, and has been paused since. Headers and `error` are those \
                   of the burst limit, but waiting does not help: only a resume ends a pause. Requests with a paused \
                   key are charged to no quota.",
-        remedy: "Find and slow down what calls too fast, then have the key resumed: today the operator does it, with \
-                 `ipse key resume ID`.",
+        remedy: "Find and slow down what calls too fast, then resume the key with one click: its page in your \
+                 dashboard shows the minute that paused it. The operator can do it too, with `ipse key resume ID`.",
     },
     Section {
         problem: Problem::BurstLimit,
@@ -113,8 +122,9 @@ pub(crate) const SECTIONS: [Section; 13] = [
         headers: BURST_HEADERS,
         meaning: "This request was the 301st within 60 seconds. The minute slides: any 60 seconds count, not those of \
                   the clock on the wall. The key is paused as of now, and this request was charged to its day.",
-        remedy: "Stop calling with this key, spread the calls out or cache the answers, then have the key resumed \
-                 with `ipse key resume ID`. A resumed key starts with a fresh minute.",
+        remedy: "Stop calling with this key, spread the calls out or keep answers for a while, then resume the key \
+                 with one click in your dashboard. A resumed key starts with a fresh minute. The operator can resume \
+                 it too, with `ipse key resume ID`.",
     },
     Section {
         problem: Problem::DailyQuota { limit: DAILY_LIMIT },
@@ -137,7 +147,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
         headers: &[RETRY_AT_MIDNIGHT, ("X-RateLimit-Limit", "1000"), NOTHING_REMAINS, RESET_AT_MIDNIGHT],
         meaning: "All callers of `/api/v1/ip/demo` together share one quota of 1,000 requests a day, and it is used \
                   up, perhaps by others.",
-        remedy: "Get a key: `signup` links to how. Or come back after midnight UTC.",
+        remedy: "Get a key of your own, which takes a minute: `signup` links to where. Or come back after midnight UTC.",
     },
     NOT_FOUND,
     METHOD_NOT_ALLOWED,
@@ -159,7 +169,7 @@ pub(crate) const SECTIONS: [Section; 13] = [
         headers: &[],
         meaning: "The request carries more than 16 KiB of header names and values, or more than 100 header fields. \
                   No lookup needs nearly as much.",
-        remedy: "Send fewer headers; cookies are the usual suspects, and ipse reads none.",
+        remedy: "Send fewer headers; cookies are the usual suspects, and a lookup reads none.",
     },
     Section {
         problem: Problem::TargetTooLong,

@@ -9,6 +9,7 @@ mod docs;
 mod doctor;
 mod enterprise;
 mod errors;
+mod examples;
 mod fields;
 mod home;
 mod links;

@@ -31,11 +31,9 @@ pub(crate) enum Keep {
     Forever,
 }
 
-/// Nothing but our own style, scripts and pictures is ever loaded, nothing is sent anywhere but to us, and nobody frames
-/// us.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; \
-                                       connect-src 'self'; form-action 'self'; base-uri 'none'; \
-                                       frame-ancestors 'none'";
+/// Nothing but our own stylesheet, scripts and pictures is ever loaded, nothing is sent but to us, and nobody frames us.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";

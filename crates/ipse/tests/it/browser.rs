@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::process::Command;
 
 /// The document as Chromium has it after it loaded a page.
-fn dump(url: &str) -> String {
+pub(crate) fn dump(url: &str) -> String {
     chromium(&[], url)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn chromium(arguments: &[&str], url: &str) -> String {
 }
 
 /// Serves one page on a port, and so on an origin, of its own.
-fn serve_page(html: String) -> String {
+pub(crate) fn serve_page(html: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {

@@ -13,6 +13,7 @@ mod cors;
 mod data;
 mod demo;
 mod doctor;
+mod examples;
 mod geo;
 mod hand_over;
 mod http3;
