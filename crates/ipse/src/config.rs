@@ -12,9 +12,12 @@ use ipse_edge::{
 };
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
+use ipse_site::{Contact, Document, Operator};
 use ipse_store::Email;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -49,6 +52,8 @@ pub struct Config {
     pub signup_url: Option<String>,
     /// Where to get a higher limit; `None` for our own page.
     pub enterprise_url: Option<String>,
+    /// How the operator is reached, and their own texts.
+    pub operator: Operator,
     /// What geo data is updated from, and how often.
     pub geo_updates: GeoUpdates,
     /// How many connections may be open at once.
@@ -284,6 +289,7 @@ impl Reader<'_> {
         let docs_url = self.url("docs_url");
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
+        let operator = self.operator();
         let geo_updates = self.geo_updates();
         let max_connections =
             self.one("max_connections", "a number from 1 to 1000000", |text| number(text, 1, 1_000_000));
@@ -313,6 +319,7 @@ impl Reader<'_> {
             docs_url: docs_url?,
             signup_url: signup_url?,
             enterprise_url: enterprise_url?,
+            operator: operator?,
             geo_updates: geo_updates?,
             limits: ConnectionLimits {
                 all: usize::try_from(max_connections?).ok()?,
@@ -431,6 +438,34 @@ impl Reader<'_> {
             "no" => Some(false),
             _ => None,
         })
+    }
+
+    fn operator(&mut self) -> Option<Operator> {
+        let contact = self.optional(
+            "contact",
+            "an e-mail address such as you@example.com, or an address that begins with https://",
+            |text| text.parse::<Contact>().ok(),
+        );
+        let [privacy, terms] = ["privacy_file", "terms_file"].map(|name| self.document(name));
+        Some(Operator { contact: contact?, privacy: privacy?, terms: terms? })
+    }
+
+    /// A text that pages show, read now: a server that runs must not find out that it is missing.
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn document(&mut self, name: &str) -> Option<Option<Document>> {
+        let Some(path) = self.optional(name, "the path of a file", file)? else { return Some(None) };
+        let mut text = String::new();
+        // One byte more than allowed is enough to see that there is too much.
+        let most = u64::try_from(Document::MOST_BYTES).ok()?.saturating_add(1);
+        let read = File::open(&path).and_then(|file| file.take(most).read_to_string(&mut text));
+        let read = read.map_err(|error| format!("cannot be read: {error}"));
+        match read.and_then(|_| Document::read(&text).map_err(|fault| fault.to_string())) {
+            Ok(document) => Some(Some(document)),
+            Err(what) => {
+                self.problem(name, &format!("{} {what}", path.display()));
+                None
+            }
+        }
     }
 
     fn geo_updates(&mut self) -> Option<GeoUpdates> {
@@ -763,6 +798,46 @@ mod tests {
             &[("geo_update_hours", "-1")],
             "environment IPSE_GEO_UPDATE_HOURS: \"-1\" is not allowed; allowed is a number of hours from 1 to 8760, or \
              0 for never",
+        );
+    }
+
+    #[test]
+    fn an_operators_texts_are_read_and_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).to_string_lossy().into_owned();
+        let write = |name: &str, content: &[u8]| {
+            std::fs::write(path(name), content).unwrap();
+            path(name)
+        };
+        assert!(read(&[]).unwrap().operator.contact.is_none());
+        let good = write("good.md", b"# Rules\n\nBe kind.\n");
+        let settings = [("contact", "ops@example.com"), ("privacy_file", &good), ("terms_file", &good)];
+        let operator = read(&settings).unwrap().operator;
+        assert!(
+            operator.contact.is_some() && operator.privacy.is_some() && operator.terms == operator.privacy
+        );
+        let (missing, blank) = (path("missing.md"), write("blank.md", b" \n"));
+        let missing_reason = "cannot be read: No such file or directory (os error 2)";
+        wrong(
+            &[("privacy_file", &missing)],
+            &format!("environment IPSE_PRIVACY_FILE: {missing} {missing_reason}"),
+        );
+        wrong(&[("terms_file", &blank)], &format!("environment IPSE_TERMS_FILE: {blank} is empty"));
+        let latin = write("latin.md", b"caf\xe9");
+        wrong(
+            &[("terms_file", &latin)],
+            &format!(
+                "environment IPSE_TERMS_FILE: {latin} cannot be read: stream did not contain valid UTF-8"
+            ),
+        );
+        wrong(
+            &[("terms_file", "/dev/zero")],
+            "environment IPSE_TERMS_FILE: /dev/zero is longer than 256 KiB",
+        );
+        wrong(
+            &[("contact", "http://example.com")],
+            "environment IPSE_CONTACT: \"http://example.com\" is not allowed; allowed is an e-mail address such as \
+             you@example.com, or an address that begins with https://",
         );
     }
 

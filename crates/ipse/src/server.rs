@@ -175,7 +175,12 @@ impl Server {
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
-        let house = Arc::new(House { api: Api::new(lookup, &links), site: Site::new(links), atlas, doctor });
+        let house = Arc::new(House {
+            api: Api::new(lookup, &links),
+            site: Site::new(links, &config.operator),
+            atlas,
+            doctor,
+        });
 
         let (ending, ended) = watch::channel(false);
         let mut refreshing =

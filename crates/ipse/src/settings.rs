@@ -243,6 +243,27 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Where to get a higher daily limit; by default a page of this server",
     },
     Setting {
+        name: "contact",
+        default: &[],
+        shape: Shape::One,
+        value: "EMAIL|URL",
+        help: "How callers reach you, for the pages: an e-mail address, or a page that begins with https://",
+    },
+    Setting {
+        name: "privacy_file",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "Your own text for /privacy: headings, paragraphs, lists, links and **strong** words of Markdown; read at start",
+    },
+    Setting {
+        name: "terms_file",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "Your own text for /terms, in the same form",
+    },
+    Setting {
         name: "geo_source",
         default: &["city:dbip-city-lite", "asn:dbip-asn-lite"],
         shape: Shape::Many,

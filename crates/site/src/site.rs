@@ -1,8 +1,8 @@
 //! `Site`: from a path to its page.
 
 use crate::doctor::{self, Examination};
-use crate::reply::Fixed;
-use crate::{assets, docs, enterprise, home, reply, signup};
+use crate::operator::Operator;
+use crate::{assets, docs, enterprise, home, legal, reply, signup};
 use http::Method;
 use ipse_edge::{Reply, Visit};
 use ipse_geo::Atlas;
@@ -12,20 +12,24 @@ use ipse_model::Links;
 #[derive(Debug)]
 pub struct Site {
     links: Links,
-    // The same for everybody, so made once.
-    docs: Fixed,
-    signup: Fixed,
-    enterprise: Fixed,
+    // The same for everybody, so made once: however many ask at once, there is one copy in memory.
+    docs: Reply,
+    signup: Reply,
+    enterprise: Reply,
+    privacy: Reply,
+    terms: Reply,
 }
 
 impl Site {
-    /// The pages, with the links that they name.
+    /// The pages, with the links that they name and what the operator says.
     #[must_use]
-    pub fn new(links: Links) -> Self {
+    pub fn new(links: Links, operator: &Operator) -> Self {
         Self {
-            docs: Fixed::new(docs::answer(&links)),
-            signup: Fixed::new(signup::answer(&links)),
-            enterprise: Fixed::new(enterprise::answer(&links)),
+            docs: docs::answer(&links),
+            signup: signup::answer(&links),
+            enterprise: enterprise::answer(&links, operator),
+            privacy: legal::privacy(&links, operator),
+            terms: legal::terms(&links, operator),
             links,
         }
     }
@@ -40,6 +44,8 @@ impl Site {
             "/docs" => &|| self.docs.clone(),
             "/signup" => &|| self.signup.clone(),
             "/enterprise" => &|| self.enterprise.clone(),
+            "/privacy" => &|| self.privacy.clone(),
+            "/terms" => &|| self.terms.clone(),
             "/assets/style.css" => &assets::style,
             "/assets/copy.js" => &assets::copy_script,
             "/assets/docs.js" => &assets::docs_script,
@@ -74,7 +80,7 @@ mod tests {
     use ipse_model::{Address, Client, Degrees, HttpVersion, Network, Now, Place};
     use std::net::IpAddr;
 
-    const PAGES: [&str; 4] = ["/", "/docs", "/signup", "/enterprise"];
+    const PAGES: [&str; 6] = ["/", "/docs", "/signup", "/enterprise", "/privacy", "/terms"];
     const ASSETS: [&str; 5] =
         ["/assets/style.css", "/assets/copy.js", "/assets/docs.js", "/favicon.svg", "/robots.txt"];
     const PUBLIC_ADDRESS: &str = "81.2.69.142";
@@ -117,10 +123,13 @@ mod tests {
         };
         let now = Now { unix_ms: 1_784_116_800_000, boot_ms: 0 };
         let connection = Connection::imagined(client.address.ip());
-        let visit =
-            Visit { client, now, request: request.into_parts().0, body: RequestBody::empty(), connection };
-        let (head, body) = ipse_edge::whole(Site::new(links()).answer(&visit, atlas));
-        (head.status, head.headers, body)
+        let visit = Visit { client, now, request: request.into_parts().0, connection };
+        let (head, body) = ipse_edge::whole(Site::new(links(), &Operator::default()).answer(&visit, atlas));
+        Answered {
+            status: head.status,
+            headers: head.headers,
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
     }
 
     /// The addresses that the tests know something about.
@@ -167,6 +176,8 @@ mod tests {
             check(method, "/docs", 200, HTML, "no-cache");
             check(method, "/signup", 200, HTML, "no-cache");
             check(method, "/enterprise", 200, HTML, "no-cache");
+            check(method, "/privacy", 200, HTML, "no-cache");
+            check(method, "/terms", 200, HTML, "no-cache");
             check(method, "/assets/copy.js", 200, "text/javascript; charset=utf-8", "public, max-age=3600");
             check(method, "/assets/docs.js", 200, "text/javascript; charset=utf-8", "public, max-age=3600");
             check(method, "/assets/style.css", 200, "text/css; charset=utf-8", "public, max-age=3600");
@@ -283,7 +294,7 @@ mod tests {
 
     #[test]
     fn every_page_that_stays_the_same_names_its_own_address() {
-        for path in ["/docs"] {
+        for path in ["/docs", "/enterprise", "/privacy", "/terms"] {
             let canonical = format!("<link rel=\"canonical\" href=\"https://ip.example{path}\">");
             assert!(get(path).body.contains(&canonical), "{path}");
         }

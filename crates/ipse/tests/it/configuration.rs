@@ -45,6 +45,8 @@ fn everything_wrong_is_reported_at_once_and_nothing_is_opened() {
                 "everyone",
                 "--drain-seconds",
                 "-1",
+                "--terms-file",
+                "nowhere.md",
             ])
             .env("IPSE_COLO", "nowhere")
             .env("IPSE_COLOUR", "red")
@@ -59,6 +61,7 @@ fn everything_wrong_is_reported_at_once_and_nothing_is_opened() {
             "max_connections: must be one text or number",
             "flag --trusted-proxy: \"everyone\" is not allowed",
             "flag --drain-seconds: \"-1\" is not allowed; allowed is a number from 0 to 3600",
+            "flag --terms-file: nowhere.md cannot be read: No such file or directory",
             "environment IPSE_COLO: \"nowhere\" is not allowed; allowed is an IATA code",
             "environment IPSE_COLOUR: no such setting",
         ] {

@@ -125,3 +125,25 @@ fn links_can_be_configured() {
     assert_eq!(crate::json(&house.get("/api/v1/ip/demo", None))["signup"], "https://example.com/join");
     assert_eq!(crate::json(&house.get("/openapi.json", None))["servers"][0]["url"], "https://ip.example.com");
 }
+
+#[test]
+fn an_operator_is_reached_and_has_texts_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let terms = dir.path().join("terms.md");
+    std::fs::write(&terms, "# House rules\n\nBe kind to <b>others</b>.\n").unwrap();
+    let settings = [("contact", "ops@example.com"), ("terms_file", terms.to_str().unwrap())];
+    let (house, _) = House::build(Plan { settings: &settings, ..Plan::default() });
+    let shown = house.get("/terms", None).body;
+    assert!(shown.contains("<h1>House rules</h1>"), "{shown}");
+    assert!(shown.contains("<p>Be kind to &#60;b&#62;others&#60;/b&#62;.</p>"), "{shown}");
+    for page in ["/enterprise", "/privacy", "/terms"] {
+        assert!(house.get(page, None).body.contains("href=\"mailto:ops@example.com\""), "{page}");
+    }
+    // Without a word from the operator there is our own text, and nobody is named.
+    let (house, _) = House::build(Plan::default());
+    assert!(house.get("/terms", None).body.contains("<h1>Terms of use</h1>"));
+    assert!(house.get("/privacy", None).body.contains("<h1>Privacy</h1>"));
+    for page in ["/enterprise", "/privacy", "/terms"] {
+        assert!(!house.get(page, None).body.contains("mailto:"), "{page}");
+    }
+}
