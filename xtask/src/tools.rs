@@ -1,37 +1,71 @@
 //! The tools beside cargo that the tests need: found, installed where that is ours to do, or asked for by name.
 
+use crate::node::{self, Packages};
 use crate::run;
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 pub(crate) const INSTALL_CARGO_DENY: &str = "cargo install cargo-deny --locked";
 
 /// What the tests are told about through their environment.
 pub(crate) struct Peers {
-    pub(crate) python: PathBuf,
-    pub(crate) chromium: PathBuf,
+    python: PathBuf,
+    chromium: PathBuf,
+    node: PathBuf,
+    node_modules: PathBuf,
+}
+
+impl Peers {
+    /// The variables by which the tests find them.
+    pub(crate) fn environment(&self) -> [(&'static str, &Path); 4] {
+        [
+            ("XTASK_PYTHON", &self.python),
+            ("XTASK_CHROMIUM", &self.chromium),
+            ("XTASK_NODE", &self.node),
+            ("XTASK_NODE_MODULES", &self.node_modules),
+        ]
+    }
+}
+
+/// `cargo xtask tools`: installs what is missing, and prints what to set for a test that is run by hand.
+pub(crate) fn report(root: &Path) -> anyhow::Result<ExitCode> {
+    println!("# For `cargo test` without `cargo xtask`, in this shell:");
+    for (name, value) in ready(root)?.environment() {
+        println!("export {name}='{}'", value.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Everything is in place after this, or the error says what to install and how.
 pub(crate) fn ready(root: &Path) -> anyhow::Result<Peers> {
-    let missing = missing();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
+    install_missing(BROWSER.iter().chain(TOOLS))?;
     if !is_root() {
         bail!(
             "The tests mount small file systems of their own, to fill them up and to cut their power, which only root may \
              do: start again as root, or as root of a container."
         );
     }
-    let chromium = CHROMIUM.iter().find_map(|name| run::find_program(name));
     Ok(Peers {
         python: venv(root)?,
-        chromium: chromium.context("Chromium is gone since it was found a moment ago: start again")?,
+        chromium: chromium()?,
+        node: node::node().context("Node.js is gone since it was found a moment ago: start again")?,
+        node_modules: node::modules(root, Packages::Tests)?,
     })
+}
+
+/// What drives a browser without the rest, which only tests need.
+pub(crate) fn browser_ready() -> anyhow::Result<(PathBuf, PathBuf)> {
+    install_missing(BROWSER)?;
+    let node = node::node().context("Node.js is gone since it was found a moment ago: start again")?;
+    Ok((chromium()?, node))
+}
+
+fn chromium() -> anyhow::Result<PathBuf> {
+    let chromium = CHROMIUM.iter().find_map(|name| run::find_program(name));
+    chromium.context("Chromium is gone since it was found a moment ago: start again")
 }
 
 /// Whether cargo-deny can be used. Only a CI machine is made to build it: it takes minutes.
@@ -65,7 +99,8 @@ struct Tool {
     arch: &'static str,
 }
 
-const TOOLS: &[Tool] = &[
+/// What it takes to look at pages.
+const BROWSER: &[Tool] = &[
     Tool {
         what: "chromium",
         is_there: || CHROMIUM.iter().any(|name| run::find_program(name).is_some()),
@@ -73,6 +108,17 @@ const TOOLS: &[Tool] = &[
         fedora: "chromium",
         arch: "chromium",
     },
+    Tool {
+        what: "Node.js 18.16 or later with npm",
+        is_there: || node::node().is_some(),
+        debian: "npm",
+        fedora: "npm",
+        arch: "npm",
+    },
+];
+
+/// What else the tests need.
+const TOOLS: &[Tool] = &[
     Tool { what: "curl", is_there: || all_there(&["curl"]), debian: "curl", fedora: "curl", arch: "curl" },
     Tool {
         what: "nghttp and h2load",
@@ -117,7 +163,7 @@ const TOOLS: &[Tool] = &[
         arch: "pebble",
     },
     Tool {
-        what: "Python 3.10 or later with venv",
+        what: "Python 3.11 or later with venv",
         is_there: || python().is_some(),
         debian: "python3-venv",
         fedora: "python3",
@@ -176,8 +222,9 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-fn missing() -> Vec<&'static Tool> {
-    TOOLS.iter().filter(|tool| !(tool.is_there)()).collect()
+fn install_missing(tools: impl IntoIterator<Item = &'static Tool>) -> anyhow::Result<()> {
+    let missing: Vec<&Tool> = tools.into_iter().filter(|tool| !(tool.is_there)()).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
@@ -197,7 +244,7 @@ fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
             .args(["install", "--yes", "--quiet", "--no-install-recommends"])
             .args(wanted.iter().map(|tool| tool.debian)),
     )?;
-    let still = missing();
+    let still: Vec<&Tool> = wanted.iter().copied().filter(|tool| !(tool.is_there)()).collect();
     if !still.is_empty() {
         bail!(
             "{} cannot be installed: apt-get says why above. Install by hand, then start again.",
@@ -231,7 +278,7 @@ fn request(wanted: &[&Tool], has: impl Fn(&str) -> bool) -> String {
 /// then the system's own is tried.
 fn python() -> Option<PathBuf> {
     ["python3", "/usr/bin/python3"].map(PathBuf::from).into_iter().find(|program| {
-        let probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
+        let probe = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))";
         run::quietly(Command::new(program).args(["-c", probe])).is_some_and(|status| status.success())
     })
 }
