@@ -1,11 +1,18 @@
-//! What tests and fault campaigns share: bare clients, the real program as a process, and sockets to hand to it.
+//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, the real program as a process, and
+//! sockets to hand to it.
 
+mod browser;
 mod http;
 mod http3;
+mod mail;
 mod server;
 mod sockets;
+mod visitor;
 
+pub use browser::Flow;
 pub use http::{Connection, Response};
 pub use http3::http3_client;
+pub use mail::{Mail, MailDoor, MailMode, MailTls, Mailbox};
 pub use server::{Server, program};
 pub use sockets::Sockets;
+pub use visitor::{Visitor, encode, hidden_fields};

@@ -8,6 +8,8 @@
 mod default_data;
 mod geo_sources;
 mod harness;
+mod lighthouse;
+mod node;
 mod run;
 mod test;
 mod tidy;
@@ -23,9 +25,12 @@ cargo xtask test           everything that must pass before a change is merged
 cargo xtask tidy           the rules of the repository that no compiler checks
 cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
 cargo xtask bench ARGS     build for release, then measure
+cargo xtask lighthouse     build for release, then have Lighthouse judge the pages; with --program FILE those of
+                           another build
 cargo xtask default-data   build data/default.ipse from its pinned sources; with --check only compare,
                            with --update take their newest versions first
 cargo xtask world-map      draw the front page's map from its pinned outlines; with --check only compare
+cargo xtask tools          install what the tests need, and say what to set to run one of them by hand
 cargo xtask help           this list";
 
 /// What the shell calls a mistake of whoever typed the command, as opposed to a check that failed.
@@ -44,8 +49,17 @@ fn main() -> ExitCode {
         }
         ("test", []) => root().and_then(|root| test::all(&root)),
         ("tidy", []) => root().and_then(|root| tidy::report(&root)),
+        ("tools", []) => root().and_then(|root| tools::report(&root)),
         ("torture", rest) => root().and_then(|root| harness::torture(&root, rest)),
         ("bench", rest) => root().and_then(|root| harness::bench(&root, rest)),
+        ("lighthouse", []) => root().and_then(|root| lighthouse::run(&root, None)),
+        ("lighthouse", [option, program]) if option == "--program" => {
+            root().and_then(|root| lighthouse::run(&root, Some(program)))
+        }
+        ("lighthouse", _) => {
+            eprintln!("`cargo xtask lighthouse` takes nothing, or `--program FILE`.");
+            return ExitCode::from(EXIT_USAGE);
+        }
         ("default-data", rest) => {
             let Some(purpose) = purpose(rest) else {
                 eprintln!("`cargo xtask default-data` takes nothing, `--check` or `--update`.");
@@ -64,7 +78,7 @@ fn main() -> ExitCode {
             };
             root().and_then(|root| world_map::run(&root, purpose))
         }
-        ("test" | "tidy", [argument, ..]) => {
+        ("test" | "tidy" | "tools", [argument, ..]) => {
             eprintln!(
                 "`cargo xtask {command}` takes no arguments, and was given `{argument}`: leave it out."
             );

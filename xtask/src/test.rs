@@ -55,7 +55,7 @@ fn steps(root: &Path, report: &mut Report) -> anyhow::Result<()> {
         let mut torture = run::cargo(root);
         torture.args(["run", "-p", "ipse-torture", "--locked", "--", "short"]);
         must(
-            torture.env("XTASK_PYTHON", &peers.python),
+            torture.envs(peers.environment()),
             "Read above which campaign failed and with which seed, and repeat it with `cargo xtask torture`.",
         )
     })
@@ -89,10 +89,7 @@ fn dependencies(root: &Path) -> anyhow::Result<()> {
 
 fn tests(root: &Path, peers: &Peers, counts: &mut Counts) -> anyhow::Result<()> {
     let mut command = run::cargo(root);
-    command
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env("XTASK_PYTHON", &peers.python)
-        .env("XTASK_CHROMIUM", &peers.chromium);
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]).envs(peers.environment());
     let status = run::watched(&mut command, std::io::stdout(), |line| counts.read(line))?;
     if status.success() {
         return Ok(());

@@ -12,7 +12,7 @@ use ipse_edge::{
 };
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
-use ipse_site::{Contact, Document, Operator};
+use ipse_site::{Contact, Document, MailPlan, MailTls, Operator, Sender};
 use ipse_store::Email;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -54,6 +54,10 @@ pub struct Config {
     pub enterprise_url: Option<String>,
     /// How the operator is reached, and their own texts.
     pub operator: Operator,
+    /// Whether anybody may make an account.
+    pub open_signup: bool,
+    /// How mail leaves, if it does.
+    pub mail: Option<MailPlan>,
     /// What geo data is updated from, and how often.
     pub geo_updates: GeoUpdates,
     /// How many connections may be open at once.
@@ -226,7 +230,7 @@ impl Settings {
         for setting in SETTINGS {
             let given = &self.given[setting.name];
             let value = match (given.values.is_empty(), setting.name) {
-                (false, "maxmind_key") => "(hidden)".to_owned(),
+                (false, "maxmind_key" | "mail_password") => "(hidden)".to_owned(),
                 (false, "geo_source") => sources(&given.values).join(", "),
                 (false, _) => given.values.join(", "),
                 (true, "base_url") => self.links.base_url.clone(),
@@ -290,6 +294,8 @@ impl Reader<'_> {
         let signup_url = self.url("signup_url");
         let enterprise_url = self.url("enterprise_url");
         let operator = self.operator();
+        let open_signup = self.switch("open_signup");
+        let mail = self.mail();
         let geo_updates = self.geo_updates();
         let max_connections =
             self.one("max_connections", "a number from 1 to 1000000", |text| number(text, 1, 1_000_000));
@@ -320,6 +326,8 @@ impl Reader<'_> {
             signup_url: signup_url?,
             enterprise_url: enterprise_url?,
             operator: operator?,
+            open_signup: open_signup?,
+            mail: mail?,
             geo_updates: geo_updates?,
             limits: ConnectionLimits {
                 all: usize::try_from(max_connections?).ok()?,
@@ -420,6 +428,68 @@ impl Reader<'_> {
         domains.retain(|domain| seen.insert(domain.clone()));
         let email = email.map(|email| email.to_string());
         Some(Some(AcmePlan { domains, email, directory, ca }))
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn mail(&mut self) -> Option<Option<MailPlan>> {
+        let server =
+            self.optional("mail_server", "a host, or a host and a port: mail.example.com:587", mail_server);
+        let from = self.optional("mail_from", "a sender such as `ipse <ipse@example.com>`", |text| {
+            text.parse::<Sender>().ok()
+        });
+        let tls = self.optional("mail_tls", "starttls, implicit or none", |text| match text {
+            "starttls" => Some(MailTls::StartTls),
+            "implicit" => Some(MailTls::Implicit),
+            "none" => Some(MailTls::None),
+            _ => None,
+        });
+        let user = self.optional("mail_user", "a name", |text| (!text.is_empty()).then(|| text.to_owned()));
+        let password = self.optional("mail_password", "a text", |text| Some(text.to_owned()));
+        let password_file = self.optional("mail_password_file", "a file that can be read", read_text);
+        let authority = self.optional("mail_ca", "a file that can be read", read_text);
+        let (server, from, tls, user) = (server?, from?, tls?, user?);
+        let (password, password_file, authority) = (password?, password_file?, authority?);
+        let Some((host, port)) = server else {
+            let unused =
+                ["mail_from", "mail_tls", "mail_user", "mail_password", "mail_password_file", "mail_ca"]
+                    .into_iter()
+                    .find(|name| !self.given[*name].values.is_empty());
+            return match unused {
+                None => Some(None),
+                Some(name) => {
+                    self.problem(name, "is of no use without mail_server");
+                    None
+                }
+            };
+        };
+        if password.is_some() && password_file.is_some() {
+            self.problem("mail_password", "and mail_password_file cannot both be set");
+            return None;
+        }
+        let login = match (user, password.or_else(|| password_file.map(|text| text.trim_end().to_owned()))) {
+            (Some(user), Some(password)) => Some((user, password)),
+            (None, None) => None,
+            (Some(_), None) => {
+                self.problem("mail_user", "needs a password: set mail_password_file or mail_password");
+                return None;
+            }
+            (None, Some(_)) => {
+                self.problem("mail_password", "is of no use without mail_user");
+                return None;
+            }
+        };
+        let Some(from) = from else {
+            self.problem("mail_server", "needs a sender: set mail_from");
+            return None;
+        };
+        let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        let tls = tls.unwrap_or(match port {
+            465 => MailTls::Implicit,
+            _ if is_here => MailTls::None,
+            _ => MailTls::StartTls,
+        });
+        let authority = authority.map(String::into_bytes);
+        Some(Some(MailPlan { host, port, tls, login, from, authority }))
     }
 
     fn facts(&mut self) -> Option<FactHeaders> {
@@ -633,6 +703,25 @@ fn file(text: &str) -> Option<PathBuf> {
 }
 
 /// A name that an authority can be shown to be ours: no address, and no wildcard, which TLS-ALPN-01 cannot prove.
+/// A mail server as people write it; without a port, the one at which clients hand mail in.
+fn mail_server(text: &str) -> Option<(String, u16)> {
+    const SUBMISSION: u16 = 587;
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let (host, port) = match text.rsplit_once(':') {
+        _ if bare.is_some_and(|ip| ip.parse::<Ipv6Addr>().is_ok()) => (text, SUBMISSION),
+        Some((host, port)) => (host, port.parse().ok()?),
+        None => (text, SUBMISSION),
+    };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let plain = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:".contains(&byte));
+    let named = !host.is_empty() && (!host.contains(':') || host.parse::<Ipv6Addr>().is_ok());
+    (plain && named && port > 0).then(|| (host.to_owned(), port))
+}
+
+fn read_text(path: &str) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
 fn dns_name(text: &str) -> Option<String> {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

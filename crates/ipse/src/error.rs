@@ -18,6 +18,9 @@ pub enum Error {
     /// A certificate that cannot be shown.
     #[error(transparent)]
     Certificate(#[from] ipse_edge::CertificateError),
+    /// Pages that cannot be served.
+    #[error(transparent)]
+    Site(#[from] ipse_site::SiteError),
     /// Something that was asked for and cannot be, in words.
     #[error("{0}")]
     Refused(String),

@@ -14,7 +14,7 @@ use ipse_edge::{
 };
 use ipse_geo::Atlas;
 use ipse_model::Now;
-use ipse_site::{Examination, Site};
+use ipse_site::{Examination, Site, SitePlan};
 use ipse_store::{BootId, Counters, DataFolder, DoctorLinks, FolderLock, KeyTable, Ledger, Records};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -29,6 +29,10 @@ const REFRESH_EVERY: Duration = Duration::from_millis(250);
 /// How often the geo data's file is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const FOLD_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked for what owners of keys are to be told.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+/// How often sessions and links that have ended are cleared away.
+const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// How often a server that is to take over looks whether the other one has stopped.
 const TAKE_OVER_EVERY: Duration = Duration::from_millis(20);
 /// How long it waits: longer than the other one may take to finish.
@@ -46,6 +50,7 @@ pub struct Server {
     ledger: Arc<Ledger>,
     keys: Arc<KeyTable>,
     geo: Geo,
+    site: Arc<Site<Ledger>>,
     reload: Arc<Notify>,
     doctor_links: DoctorLinks,
     /// Held until everything is written.
@@ -79,9 +84,20 @@ impl Server {
                 Some(doors) => doors,
                 None => open_doors(&config, &mut handed, clock.now())?,
             };
-            Ok((geo, doors))
+            let clear = doors.first(|manner| matches!(manner, Manner::Clear));
+            let base_url = config.base_url_at(clear, doors.first(is_tls));
+            let site = Site::open(SitePlan {
+                links: config.links(base_url.clone()),
+                operator: config.operator.clone(),
+                records: records.clone(),
+                counters: Arc::clone(&ledger),
+                mail: config.mail.clone(),
+                sign_up_is_open: config.open_signup,
+                give_way: process::give_way,
+            })?;
+            Ok((geo, doors, base_url, site))
         };
-        let (geo, doors) = match opened.await {
+        let (geo, doors, base_url, site) = match opened.await {
             Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
@@ -90,8 +106,6 @@ impl Server {
                 return Err(error);
             }
         };
-        let clear = doors.first(|manner| matches!(manner, Manner::Clear));
-        let base_url = config.base_url_at(clear, doors.first(is_tls));
         let addresses = doors.streams.iter().filter_map(|door| port_of(&door.listener)).collect();
         let urls = doors.streams.iter().map(url).collect();
         let reload = Arc::new(Notify::new());
@@ -106,6 +120,7 @@ impl Server {
             ledger,
             keys,
             geo,
+            site: Arc::new(site),
             reload,
             doctor_links: DoctorLinks::of(&folder),
             _lock: lock,
@@ -167,7 +182,7 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, doors, base_url, records, ledger, keys, geo, reload, .. } = self;
+        let Self { config, clock, doors, base_url, records, ledger, keys, geo, site, reload, .. } = self;
         let doctor =
             Doctor { links: self.doctor_links, trust: config.trust.clone(), entrances: config.entrances() };
         let atlas = Arc::clone(&geo.atlas);
@@ -175,14 +190,10 @@ impl Server {
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
-        let house = Arc::new(House {
-            api: Api::new(lookup, &links),
-            site: Site::new(links, &config.operator),
-            atlas,
-            doctor,
-        });
+        let house = Arc::new(House { api: Api::new(lookup, &links), site: Arc::clone(&site), atlas, doctor });
 
         let (ending, ended) = watch::channel(false);
+        let tending = tokio::spawn(tend_accounts(site, clock.clone()));
         let mut refreshing =
             tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
@@ -226,6 +237,7 @@ impl Server {
         // A download goes on where it ended, and a snapshot is put in place in one step.
         updating.iter().for_each(JoinHandle::abort);
         refreshing_certificates.iter().chain(&obtaining_certificates).for_each(JoinHandle::abort);
+        tending.abort();
         for task in [refreshing, folding, watching] {
             if !task.is_finished() {
                 let _ = task.await;
@@ -355,7 +367,7 @@ async fn keep_fresh(certificates: Arc<Certificates>) {
 /// What stands behind the door.
 struct House {
     api: Api<Ledger>,
-    site: Site,
+    site: Arc<Site<Ledger>>,
     atlas: Arc<ArcSwap<Atlas>>,
     doctor: Doctor,
 }
@@ -382,7 +394,8 @@ impl House {
             self.site.examine(visit, &Examination { diagnosis, setup, forged })
         } else {
             // Who has no link that is good learns no more than that there is nothing.
-            self.site.answer(visit, &self.atlas.load())
+            let atlas = self.atlas.load_full();
+            self.site.answer(visit, &atlas).await
         };
         // No path: it could hold anything, and the query holds keys.
         tracing::debug!(api, http.status = reply.status().as_u16(), "answered");
@@ -418,6 +431,33 @@ async fn refresh_keys(
             // Told once, until it works again.
             Err(error) if !std::mem::replace(&mut failing, true) => {
                 tracing::error!(error = %error, "cannot read changes of keys, serving those that are known");
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Tells owners what happened to their keys, and clears away what has ended.
+async fn tend_accounts(site: Arc<Site<Ledger>>, clock: Clock) {
+    let mut ticks = every(TELL_EVERY);
+    let mut since_swept = SWEEP_EVERY;
+    let mut failing = false;
+    loop {
+        ticks.tick().await;
+        let now = clock.now();
+        since_swept += TELL_EVERY;
+        let done = match site.tell_owners(now).await {
+            Ok(()) if since_swept >= SWEEP_EVERY => {
+                since_swept = Duration::ZERO;
+                site.sweep(now).await
+            }
+            told => told,
+        };
+        match done {
+            Ok(()) => failing = false,
+            // Told once, until it works again.
+            Err(error) if !std::mem::replace(&mut failing, true) => {
+                tracing::error!(error = %error, "cannot read what owners are to be told, trying again");
             }
             Err(_) => {}
         }

@@ -264,6 +264,63 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Your own text for /terms, in the same form",
     },
     Setting {
+        name: "open_signup",
+        default: &["yes"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Let anybody make an account; `no` leaves that to `ipse account create`",
+    },
+    Setting {
+        name: "mail_server",
+        default: &[],
+        shape: Shape::One,
+        value: "HOST[:PORT]",
+        help: "The SMTP server that takes mail to the owners of accounts; without it, none is sent",
+    },
+    Setting {
+        name: "mail_from",
+        default: &[],
+        shape: Shape::One,
+        value: "SENDER",
+        help: "Who that mail is from, such as `ipse <ipse@example.com>`",
+    },
+    Setting {
+        name: "mail_tls",
+        default: &[],
+        shape: Shape::One,
+        value: "starttls|implicit|none",
+        help: "How the connection to the mail server is kept secret; by default implicit at port 465, none on this \
+               machine, and else starttls",
+    },
+    Setting {
+        name: "mail_user",
+        default: &[],
+        shape: Shape::One,
+        value: "NAME",
+        help: "The name to sign in to the mail server with",
+    },
+    Setting {
+        name: "mail_password_file",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "A file that holds the password for it",
+    },
+    Setting {
+        name: "mail_password",
+        default: &[],
+        shape: Shape::One,
+        value: "TEXT",
+        help: "The password itself; others on this machine can see a flag, so prefer the file or the variable",
+    },
+    Setting {
+        name: "mail_ca",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "Who may vouch for the mail server's certificate beside those whom the system trusts, PEM",
+    },
+    Setting {
         name: "geo_source",
         default: &["city:dbip-city-lite", "asn:dbip-asn-lite"],
         shape: Shape::Many,
@@ -555,7 +612,7 @@ fn read_file(path: &str, given: &mut BTreeMap<&'static str, Given>, problems: &m
             return problems.push(format!("  file {path}, line {line}: not TOML: {}", error.message()));
         }
     };
-    for (key, value) in table {
+    for (key, value) in table.into_iter().flat_map(flat) {
         let Some(setting) = SETTINGS.iter().find(|setting| setting.name == key) else {
             let known = list(SETTINGS.iter().map(|setting| setting.name.to_owned()));
             problems.push(format!("  file {path}, {key}: no such setting; there are {known}"));
@@ -580,6 +637,16 @@ fn read_file(path: &str, given: &mut BTreeMap<&'static str, Given>, problems: &m
                 problems.push(format!("  file {path}, {key}: must be {shape}"));
             }
         }
+    }
+}
+
+/// A table of a file is a beginning that the names of its settings share: `server` of `[mail]` is `mail_server`.
+fn flat((key, value): (String, toml::Value)) -> Vec<(String, toml::Value)> {
+    match value {
+        toml::Value::Table(table) => {
+            table.into_iter().map(|(name, value)| (format!("{key}_{name}"), value)).collect()
+        }
+        value => vec![(key, value)],
     }
 }
 

@@ -1,4 +1,7 @@
-//! The files that are part of the program: the stylesheet, scripts, the icon, and a word to crawlers.
+//! The files that are part of the program: the stylesheet, scripts, pictures, and a word to crawlers.
+//!
+//! Pages link to a file by a name that holds its content's fingerprint, so browsers keep it for ever and still see every
+//! change at once.
 
 use crate::reply::{self, Fixed, Keep};
 use http::HeaderMap;
@@ -14,22 +17,21 @@ pub(crate) const STYLE: &str = concat!(
     include_str!("../assets/style/dashboard.css"),
     include_str!("../assets/style/doctor.css"),
 );
-const COPY_SCRIPT: &str = include_str!("../assets/script/copy.js");
-const DOCS_SCRIPT: &str = include_str!("../assets/script/docs.js");
-const FAVICON: &str = include_str!("../assets/favicon.svg");
 /// Crawlers may read the pages, but a lookup tells them nothing but their own address.
 const ROBOTS: &str = "User-agent: *\nDisallow: /api/\n";
 
 const CSS: &str = "text/css; charset=utf-8";
 const SVG: &str = "image/svg+xml";
 const TEXT: &str = "text/plain; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
+const JS: &str = "text/javascript; charset=utf-8";
 
 /// Every file: where it is, what it is, and what stands in it.
 const FILES: &[(&str, &str, &str)] = &[
     ("/assets/style.css", CSS, STYLE),
-    ("/assets/copy.js", SCRIPT, include_str!("../assets/script/copy.js")),
-    ("/assets/home.js", SCRIPT, include_str!("../assets/script/home.js")),
+    ("/assets/copy.js", JS, include_str!("../assets/script/copy.js")),
+    ("/assets/home.js", JS, include_str!("../assets/script/home.js")),
+    ("/assets/dashboard.js", JS, include_str!("../assets/script/dashboard.js")),
+    ("/assets/docs.js", JS, include_str!("../assets/script/docs.js")),
     ("/favicon.svg", SVG, include_str!("../assets/favicon.svg")),
     ("/robots.txt", TEXT, ROBOTS),
 ];
@@ -42,16 +44,17 @@ pub(crate) struct Asset {
     fixed: Fixed,
 }
 
-pub(crate) fn copy_script() -> Reply {
-    reply::asset("text/javascript; charset=utf-8", COPY_SCRIPT)
-}
+static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    let made = FILES.iter().map(|(path, content_type, content)| {
+        let fixed = Fixed::new(reply::asset(content_type, content));
+        Asset { path, link: format!("{path}?v={}", fixed.fingerprint()), fixed }
+    });
+    made.collect()
+});
 
-pub(crate) fn docs_script() -> Reply {
-    reply::asset("text/javascript; charset=utf-8", DOCS_SCRIPT)
-}
-
-pub(crate) fn favicon() -> Reply {
-    reply::asset("image/svg+xml", FAVICON)
+/// The file at a path, if there is one.
+pub(crate) fn find(path: &str) -> Option<&'static Asset> {
+    ASSETS.iter().find(|asset| asset.path == path)
 }
 
 /// What a page writes to link to the file of this name, such as `style.css`.
@@ -79,10 +82,44 @@ mod tests {
 
     #[test]
     fn assets_ask_no_other_host() {
-        assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
-        for script in [COPY_SCRIPT, DOCS_SCRIPT] {
-            assert!(!script.contains("://"));
+        for (path, content_type, content) in FILES {
+            // The namespace of pictures is a name and not a request.
+            let content = content.replace("http://www.w3.org/2000/svg", "");
+            assert!(!content.contains("http:") && !content.contains("https:"), "{path}");
+            let loads = content.contains("@import") || content.contains("url(");
+            assert!(*content_type != CSS || !loads, "{path}");
         }
-        assert_eq!(FAVICON.matches("http").count(), 1, "the namespace, which is a name and not a request");
+    }
+
+    #[test]
+    fn every_file_has_a_path_and_a_name_of_its_own() {
+        for (path, ..) in FILES {
+            assert_eq!(FILES.iter().filter(|(other, ..)| other == path).count(), 1);
+            let name = path.rsplit('/').next().unwrap();
+            let link = link(name);
+            let (linked, fingerprint) = link.split_once("?v=").unwrap();
+            assert_eq!(linked, *path);
+            assert!(
+                fingerprint.len() == 12 && fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit()),
+                "{link}"
+            );
+        }
+        assert_eq!(link("no such file"), "");
+    }
+
+    #[test]
+    fn only_the_name_with_the_right_fingerprint_is_kept_for_ever() {
+        let asset = find("/assets/style.css").unwrap();
+        let fingerprint = asset.fixed.fingerprint();
+        let kept = |query: Option<&str>| {
+            let reply = asset.answer(query, &HeaderMap::new());
+            assert_eq!(ipse_edge::whole(reply.clone()).1, STYLE);
+            reply.headers()["cache-control"].to_str().unwrap().to_owned()
+        };
+        assert_eq!(kept(Some(&format!("v={fingerprint}"))), "public, max-age=31536000, immutable");
+        assert_eq!(kept(None), "public, max-age=3600");
+        for query in ["", "v=", "v=000000000000", fingerprint, &format!("v={fingerprint}&w")] {
+            assert_eq!(kept(Some(query)), "no-cache", "{query}");
+        }
     }
 }

@@ -34,13 +34,10 @@ impl Docs<'_> {
 }
 
 pub(crate) fn answer(links: &Links) -> Reply {
-    let page = Page {
-        title: "Documentation",
-        description: "The ipse API: quick start, examples in seven languages, authentication, every field and scope, \
-                      limits, and every error.",
-        here: Here::Docs,
-        links,
-    };
+    let title = "Documentation";
+    let description = "The ipse API: quick start, examples in seven languages, authentication, every field and scope, \
+                      limits, and every error.";
+    let page = Page::public(links, Here::Docs, title, description);
     let sample = pretty(&Sample::new().answer(Scope::Full));
     let version = env!("CARGO_PKG_VERSION");
     let docs = Docs { page, fields: &FIELDS, problems: &SECTIONS, examples: &EXAMPLES, version, sample };

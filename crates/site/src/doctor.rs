@@ -50,12 +50,9 @@ impl Doctor<'_> {
 /// People get a page, and programs the same as text.
 pub(crate) fn answer(links: &Links, visit: &Visit, examination: &Examination<'_>) -> Reply {
     let mut reply = if reply::names_html(&visit.request.headers) {
-        let page = Page {
-            title: "What this server saw",
-            description: "How this server found out who called, and what of it could be a lie.",
-            here: Here::Elsewhere,
-            links,
-        };
+        let title = "What this server saw";
+        let description = "How this server found out who called, and what of it could be a lie.";
+        let page = Page::public(links, Here::Elsewhere, title, description);
         let Examination { diagnosis, setup, forged } = *examination;
         let lie = lie(forged, &format!("{}{}", links.base_url, visit.request.uri.path()));
         reply::page(links, Keep::Never, &Doctor { page, diagnosis, setup, lie })
@@ -264,7 +261,7 @@ mod tests {
         let hostile = "<script>alert(1)</script>\"&'`";
         let headers = [("x-forwarded-for", hostile), ("x-rtt", hostile), ("x-else", hostile)];
         let (_, html) = ask("text/html", "127.0.0.1", &headers);
-        assert!(!html.contains("<script") && html.contains("&#60;script&#62;"), "{html}");
+        assert!(!html.contains("<script>") && html.contains("&#60;script&#62;"), "{html}");
         for part in ["<style", " style=", " onclick=", "<form"] {
             assert!(!html.contains(part), "{part}");
         }

@@ -15,12 +15,10 @@ struct Enterprise<'a> {
 }
 
 pub(crate) fn answer(links: &Links, operator: &Operator) -> Reply {
-    let page = Page {
-        title: "Higher limits",
-        description: "More requests a day than the free quota: a higher limit for one key, or a server of your own.",
-        here: Here::Enterprise,
-        links,
-    };
+    let title = "Higher limits";
+    let description =
+        "More requests a day than the free quota: a higher limit for one key, or a server of your own.";
+    let page = Page::public(links, Here::Enterprise, title, description);
     reply::page(links, Keep::Checked, &Enterprise { page, contact: operator.contact.as_ref() })
 }
 

@@ -28,13 +28,10 @@ struct OtherFamily<'a> {
 }
 
 pub(crate) fn answer(links: &Links, visit: &Visit, atlas: &Atlas) -> Reply {
-    let page = Page {
-        title: "What the internet sees of you",
-        description: "One GET request tells a client its own IP address, where it is, whose network it is on and how \
-                      it is connected.",
-        here: Here::Elsewhere,
-        links,
-    };
+    let title = "What the internet sees of you";
+    let description = "One GET request tells a client its own IP address, where it is, whose network it is on and how \
+                      it is connected.";
+    let page = Page::public(links, Here::Elsewhere, title, description);
     let visitor = Visitor::new(&visit.client, visit.now, atlas.find(visit.client.address));
     let other = other_family(links, visit.client.address);
     reply::page(

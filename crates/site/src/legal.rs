@@ -23,22 +23,17 @@ struct Legal<'a> {
 }
 
 pub(crate) fn privacy(links: &Links, operator: &Operator) -> Reply {
-    let page = Page {
-        title: "Privacy",
-        description: "What this server stores about callers and account holders, what it never stores, and how to see and delete it.",
-        here: Here::Elsewhere,
-        links,
-    };
+    let title = "Privacy";
+    let description = "What this server stores about callers and account holders, what it never stores, and how to see and delete it.";
+    let page = Page::public(links, Here::Elsewhere, title, description);
     answer(page, "/privacy", operator.privacy.as_ref(), PRIVACY, operator)
 }
 
 pub(crate) fn terms(links: &Links, operator: &Operator) -> Reply {
-    let page = Page {
-        title: "Terms of use",
-        description: "The terms under which this server answers: what you may expect of it, and what it expects of you.",
-        here: Here::Elsewhere,
-        links,
-    };
+    let title = "Terms of use";
+    let description =
+        "The terms under which this server answers: what you may expect of it, and what it expects of you.";
+    let page = Page::public(links, Here::Elsewhere, title, description);
     answer(page, "/terms", operator.terms.as_ref(), TERMS, operator)
 }
 

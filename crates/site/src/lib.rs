@@ -1,29 +1,46 @@
-//! The pages that people read: the front page with the visitor's own answer, the documentation, and how to get a key.
+//! The pages that people read: the front page with the visitor's own answer, the documentation, accounts and the dashboard.
 //!
 //! Every page is made here, whole, from a template, and asks no other host for anything. This crate never looks
-//! anything up, never counts anything and knows no key: it is told what the atlas found, and shows it.
+//! anything up and never counts anything: it is told what the atlas found and what the counters say, and shows it.
 
+mod account;
 mod assets;
 mod attribution;
+mod charts;
+mod csv;
 mod docs;
 mod doctor;
 mod document;
 mod enterprise;
 mod errors;
 mod examples;
+mod field;
 mod fields;
+mod guard;
 mod home;
+mod key_form;
+mod key_name;
+mod key_page;
+mod key_view;
+mod keys;
 mod legal;
 mod links;
+mod mail;
+mod map;
+mod office;
 mod operator;
+mod packing;
 mod page;
 mod projection;
 mod reply;
-mod signup;
+mod route;
 mod site;
+mod told;
+mod utc;
 mod visitor;
 
 pub use doctor::{Examination, examination_as_text, lie, remarks_as_text};
 pub use document::{Document, DocumentFault};
+pub use mail::{MailPlan, MailTls, NotASender, Sender};
 pub use operator::{Contact, Operator};
-pub use site::Site;
+pub use site::{Site, SiteError, SitePlan};

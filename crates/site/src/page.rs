@@ -1,18 +1,21 @@
 //! What every page has in common: its title, its description, and the links around it.
 
 use crate::assets;
+use crate::guard::session::Member;
 use crate::links::href;
 use ipse_model::Links;
 
 /// The frame of one page, as `templates/page.html` draws it.
 pub(crate) struct Page<'a> {
     /// What stands before the product's name in the browser's tab.
-    pub(crate) title: &'static str,
+    pub(crate) title: &'a str,
     /// What a search engine shows below the title.
     pub(crate) description: &'static str,
     /// The entry of the navigation that is this page itself.
     pub(crate) here: Here,
     pub(crate) links: &'a Links,
+    /// Whoever is signed in, on pages that are theirs.
+    pub(crate) member: Option<&'a Member>,
 }
 
 /// The pages that the navigation names.
@@ -20,7 +23,10 @@ pub(crate) struct Page<'a> {
 pub(crate) enum Here {
     Docs,
     Signup,
+    SignIn,
     Enterprise,
+    Keys,
+    Account,
     /// A page that the navigation does not name: the front page, which the brand links to, or an error.
     Elsewhere,
 }
@@ -30,6 +36,18 @@ pub(crate) struct Entry<'a> {
     pub(crate) href: &'a str,
     pub(crate) text: &'static str,
     pub(crate) is_here: bool,
+}
+
+impl<'a> Page<'a> {
+    /// A page that is the same for everybody.
+    pub(crate) fn public(links: &'a Links, here: Here, title: &'a str, description: &'static str) -> Self {
+        Self { title, description, here, links, member: None }
+    }
+
+    /// A page that only its member sees.
+    pub(crate) fn of(member: &'a Member, links: &'a Links, here: Here, title: &'a str) -> Self {
+        Self { title, description: "Your keys and your account.", here, links, member: Some(member) }
+    }
 }
 
 impl Page<'_> {
@@ -55,12 +73,20 @@ impl Page<'_> {
         &self.links.base_url
     }
 
-    pub(crate) fn navigation(&self) -> [Entry<'_>; 3] {
+    pub(crate) fn navigation(&self) -> Vec<Entry<'_>> {
         let entry = |href, text, page| Entry { href, text, is_here: self.here == page };
-        [
+        if self.member.is_some() {
+            return vec![
+                entry("/dashboard", "Keys", Here::Keys),
+                entry("/account", "Account", Here::Account),
+                entry(self.docs(), "Docs", Here::Docs),
+            ];
+        }
+        vec![
             entry(self.docs(), "Docs", Here::Docs),
-            entry(self.signup(), "Get a key", Here::Signup),
             entry(self.enterprise(), "Higher limits", Here::Enterprise),
+            entry("/dashboard", "Dashboard", Here::SignIn),
+            entry(self.signup(), "Get a key", Here::Signup),
         ]
     }
 }

@@ -4,9 +4,8 @@
 //! for one person, is neither: no other origin reads it, nobody keeps it, and it is not packed, because the size of what is
 //! packed tells whoever sees it pass what stands in it.
 
-#![cfg_attr(not(test), expect(dead_code, reason = "the pages of accounts are the first that are private"))]
-
 use crate::errors::{INTERNAL_ERROR, METHOD_NOT_ALLOWED, NOT_FOUND, Section};
+use crate::office::Trouble;
 use crate::packing::{Effort, gzip, takes_gzip};
 use crate::page::{Here, Page};
 use askama::Template;
@@ -31,13 +30,16 @@ pub(crate) enum Keep {
     Forever,
 }
 
-/// Nothing but our own stylesheet, scripts and pictures is ever loaded, nothing is sent but to us, and nobody frames us.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; form-action 'self'; \
-     base-uri 'none'; frame-ancestors 'none'";
+/// Nothing but our own style, scripts and pictures is ever loaded, nothing is sent anywhere but to us, and nobody frames
+/// us.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; \
+                                       connect-src 'self'; form-action 'self'; base-uri 'none'; \
+                                       frame-ancestors 'none'";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const CSV: &str = "text/csv; charset=utf-8";
+const BROKEN: &str = "Something broke on our side. Nothing is lost; try again in a moment.";
 
 /// A page that everybody may see.
 pub(crate) fn page(links: &Links, keep: Keep, template: &impl Template) -> Reply {
@@ -51,17 +53,53 @@ pub(crate) fn page(links: &Links, keep: Keep, template: &impl Template) -> Reply
     }
 }
 
-/// A page with a form, or for one person: one that worked, or one that is shown again (422) or later (429, 503).
-pub(crate) fn private(
-    links: &Links,
+/// How a page is answered that belongs to one visitor, or may come to.
+#[derive(Clone)]
+pub(crate) struct Private {
     status: StatusCode,
-    cookies: &[HeaderValue],
-    template: &impl Template,
-) -> Reply {
-    match template.render() {
-        Ok(html) => with_cookies(closed(status, HTML, html), cookies),
-        Err(_) => json(links, &INTERNAL_ERROR),
+    cookies: Vec<HeaderValue>,
+    retry_after: Option<u64>,
+}
+
+impl Private {
+    pub(crate) const OK: Self = Self::new(StatusCode::OK);
+    /// What was typed is not taken.
+    pub(crate) const UNFIT: Self = Self::new(StatusCode::UNPROCESSABLE_ENTITY);
+    pub(crate) const BAD: Self = Self::new(StatusCode::BAD_REQUEST);
+    pub(crate) const FORBIDDEN: Self = Self::new(StatusCode::FORBIDDEN);
+    /// A link that has ended.
+    pub(crate) const GONE: Self = Self::new(StatusCode::GONE);
+    pub(crate) const TOO_LARGE: Self = Self::new(StatusCode::PAYLOAD_TOO_LARGE);
+    /// There is more to do than can be done at once.
+    pub(crate) const BUSY: Self = Self::later(StatusCode::SERVICE_UNAVAILABLE, Some(5));
+
+    const fn new(status: StatusCode) -> Self {
+        Self::later(status, None)
     }
+
+    const fn later(status: StatusCode, retry_after: Option<u64>) -> Self {
+        Self { status, cookies: Vec::new(), retry_after }
+    }
+
+    /// It was tried too often: in so many seconds it is looked at again.
+    pub(crate) fn wait(seconds: u64) -> Self {
+        Self::later(StatusCode::TOO_MANY_REQUESTS, Some(seconds))
+    }
+
+    pub(crate) fn with_cookies<'a>(mut self, cookies: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        self.cookies.extend(cookies.into_iter().cloned());
+        self
+    }
+}
+
+/// A page with a form, or for one person.
+pub(crate) fn private(private: Private, template: &impl Template) -> Result<Reply, Trouble> {
+    let Private { status, cookies, retry_after } = private;
+    let mut reply = with_cookies(closed(status, HTML, template.render()?), &cookies);
+    if let Some(seconds) = retry_after {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+    }
+    Ok(reply)
 }
 
 /// What was asked for is done; the browser goes on to this page of ours.
@@ -98,32 +136,13 @@ pub(crate) fn download(download: Download, name: &str, body: impl Into<Bytes>) -
     reply
 }
 
-/// A request that is not served, or not now, for a reason that is no error of the API: the page says why.
-pub(crate) fn turned_away(
-    links: &Links,
-    status: StatusCode,
-    title: &'static str,
-    description: &'static str,
-) -> Reply {
-    let page = Page { title, description, here: Here::Elsewhere, links };
-    private(links, status, &[], &Refused { page, status, problem: None })
-}
-
-/// There is more to do than can be done at once. Nothing was changed.
-pub(crate) fn unavailable(links: &Links) -> Reply {
-    let reply = turned_away(
-        links,
-        StatusCode::SERVICE_UNAVAILABLE,
-        "Busy for a moment",
-        "The server has more to do than it can at once. Nothing was changed; please try again in a few seconds.",
-    );
-    retry_after(reply, 5)
-}
-
-/// Tells when to try again.
-pub(crate) fn retry_after(mut reply: Reply, seconds: u64) -> Reply {
-    reply.headers_mut().insert(header::RETRY_AFTER, seconds.into());
-    reply
+/// Something of ours is broken.
+pub(crate) fn broken(links: &Links) -> Reply {
+    let page = Page::public(links, Here::Elsewhere, "That did not work", BROKEN);
+    let refused = Refused { page, problem: &INTERNAL_ERROR };
+    refused
+        .render()
+        .map_or_else(|_| json(links, &INTERNAL_ERROR), |html| closed(INTERNAL_ERROR.status, HTML, html))
 }
 
 /// The same for whoever reads in a terminal.
@@ -255,9 +274,7 @@ impl Keep {
 #[template(path = "refused.html")]
 struct Refused<'a> {
     page: Page<'a>,
-    status: StatusCode,
-    /// The error of the API that it is, if it is one.
-    problem: Option<&'a Section>,
+    problem: &'a Section,
 }
 
 /// People get a page, programs get the same body as from the API.
@@ -271,8 +288,8 @@ fn refusal(
     if !names_html(asked) {
         return json(links, problem);
     }
-    let page = Page { title, description, here: Here::Elsewhere, links };
-    match (Refused { page, status: problem.status, problem: Some(problem) }).render() {
+    let page = Page::public(links, Here::Elsewhere, title, description);
+    match (Refused { page, problem }).render() {
         Ok(html) => open(problem.status, HTML, Keep::Never, html),
         Err(_) => json(links, &INTERNAL_ERROR),
     }
@@ -365,13 +382,13 @@ mod tests {
         let cookies = ["a=1", "b=2"].map(HeaderValue::from_static);
         let long = "secret ".repeat(1000);
         for (reply, status) in [
-            (private(&links(), StatusCode::OK, &cookies, &Paragraph { text: &long }), 200),
-            (private(&links(), StatusCode::UNPROCESSABLE_ENTITY, &cookies, &Paragraph { text: &long }), 422),
+            (private(Private::OK.with_cookies(&cookies), &Paragraph { text: &long }).unwrap(), 200),
+            (private(Private::UNFIT.with_cookies(&cookies), &Paragraph { text: &long }).unwrap(), 422),
+            (private(Private::BUSY.with_cookies(&cookies), &Paragraph { text: &long }).unwrap(), 503),
             (see_other("/dashboard", &cookies), 303),
             (with_cookies(download(Download::Csv, "usage.csv", long.clone()), &cookies), 200),
             (with_cookies(download(Download::Json, "export.json", long.clone()), &cookies), 200),
-            (with_cookies(turned_away(&links(), StatusCode::FORBIDDEN, "No", "It is not."), &cookies), 403),
-            (with_cookies(unavailable(&links()), &cookies), 503),
+            (with_cookies(broken(&links()), &cookies), 500),
         ] {
             // Neither is it packed, however well it could be.
             let reply = packed(reply, &asks(header::ACCEPT_ENCODING, "gzip"));
@@ -394,15 +411,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_refused_with_a_reason_and_a_time() {
-        let reply = unavailable(&links());
-        assert_eq!(header(&reply, "retry-after"), Some("5"));
-        let html = String::from_utf8(ipse_edge::whole(reply).1.to_vec()).unwrap();
-        assert!(
-            html.contains("<p class=\"eyebrow\">503</p>") && html.contains("Nothing was changed"),
-            "{html}"
-        );
-        assert!(!html.contains("About this error"), "the documentation of the API knows nothing of it");
+    fn who_has_to_wait_is_told_how_long() {
+        let wait = |private| {
+            let reply = self::private(private, &Paragraph { text: "wait" }).unwrap();
+            (reply.status().as_u16(), header(&reply, "retry-after").map(str::to_owned))
+        };
+        assert_eq!(wait(Private::wait(42)), (429, Some("42".to_owned())));
+        assert_eq!(wait(Private::BUSY), (503, Some("5".to_owned())));
+        assert_eq!(wait(Private::OK), (200, None));
     }
 
     #[test]

@@ -1,10 +1,82 @@
 //! A real browser: pages as it draws them, and the API as a page of another origin calls it.
 
-use crate::{House, Plan};
+use crate::weight::MOST_SHIFT;
+use crate::{House, Plan, doctor, geo};
 use ipse_model::Scope;
+use ipse_testkit::Flow;
+use serde::Deserialize;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
+
+/// How one visit of one page went, as `flows/visits.mjs` tells it.
+#[derive(Deserialize)]
+pub(crate) struct PageVisit {
+    /// The page, the width and the theme.
+    pub(crate) visit: String,
+    status: u16,
+    expected_status: u16,
+    title: String,
+    pub(crate) requests: Vec<PageRequest>,
+    /// By how much things jumped while it was loaded: the sum of all layout shifts.
+    pub(crate) shifted: f64,
+    pub(crate) shifted_what: Vec<String>,
+    /// What makes it wider than its window.
+    pub(crate) sideways: Vec<String>,
+    /// What axe finds wrong.
+    pub(crate) violations: Vec<String>,
+    pub(crate) keyboard: Keyboard,
+    complaints: Vec<String>,
+}
+
+/// Something that was loaded for a page, the page itself included.
+#[derive(Deserialize)]
+pub(crate) struct PageRequest {
+    pub(crate) url: String,
+    /// As they came over the wire, with the headers.
+    pub(crate) bytes: f64,
+}
+
+/// How a page is for whoever has only the key Tab.
+#[derive(Deserialize)]
+pub(crate) struct Keyboard {
+    pub(crate) stops: u32,
+    pub(crate) unreached: Vec<String>,
+    pub(crate) unseen: Vec<String>,
+}
+
+/// Every page, in both themes and several widths. They are visited once, by one browser, for all tests that look at them.
+static VISITS: LazyLock<Result<Vec<PageVisit>, String>> = LazyLock::new(|| {
+    let settings = [("pretend_ip", "81.2.69.142")];
+    let (house, _) = House::build(Plan { settings: &settings, atlas: geo::atlas(), ..Plan::default() });
+    let given = serde_json::json!({ "doctor": doctor::link(&house) });
+    visits(&flow(&house.base_url, "visits").given(given))
+});
+
+fn visits(flow: &Flow) -> Result<Vec<PageVisit>, String> {
+    let told = flow.run().map_err(|error| format!("{error:#}"))?;
+    told.into_iter().map(|visit| serde_json::from_value(visit).map_err(|error| error.to_string())).collect()
+}
+
+/// A flow of the folder `flows`, at a server.
+pub(crate) fn flow(base_url: &str, name: &str) -> Flow {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/flows");
+    Flow::new(folder.join(format!("{name}.mjs")), base_url)
+}
+
+/// Fails with all that is to be said against any visit.
+#[track_caller]
+pub(crate) fn check_visits(faults: impl Fn(&PageVisit) -> Vec<String>) {
+    let visits = VISITS.as_ref().unwrap_or_else(|error| panic!("{error}"));
+    assert!(!visits.is_empty(), "no page was visited");
+    let told: Vec<String> = visits
+        .iter()
+        .flat_map(|visit| faults(visit).into_iter().map(|fault| format!("{}: {fault}", visit.visit)))
+        .collect();
+    assert!(told.is_empty(), "{} faults:\n{}", told.len(), told.join("\n"));
+}
 
 /// The document as Chromium has it after it loaded a page.
 pub(crate) fn dump(url: &str) -> String {
@@ -91,4 +163,79 @@ fn the_front_page_shows_a_visitor_where_they_are() {
     assert!(document.contains("81.2.69.142") && document.contains("HTTP/1.1"), "{document}");
     let docs = dump(&format!("http://{}/docs#burst_limit", house.address));
     assert!(docs.contains("id=\"burst_limit\""));
+}
+
+#[test]
+fn every_page_loads_without_a_complaint_of_the_browser() {
+    check_visits(|visit| {
+        let mut faults = visit.complaints.clone();
+        if visit.status != visit.expected_status {
+            faults.push(format!("the status {} instead of {}", visit.status, visit.expected_status));
+        }
+        if !visit.title.ends_with(" · ipse") {
+            faults.push(format!("the title {:?}", visit.title));
+        }
+        faults
+    });
+}
+
+/// Everything is wrong with it that the visits of our own pages are to find.
+const BAD_PAGE: &str = r##"<!doctype html><title>Bad</title>
+<meta http-equiv="content-security-policy" content="img-src http:">
+<style>:focus { outline: none } div { width: 3000px } .later { height: 200px }</style>
+<body><p style="color: #ddd; background: #fff">Nobody can read this.</p>
+<a href="#a">one</a> <a href="#b" style="position: absolute; left: -999px">two</a>
+<button onfocus="document.querySelector('a').focus()">trap</button> <button>behind it</button>
+<img src="http://localhost:1/picture"><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="><div>wide</div>
+<script>
+// One frame shows the page, and the next one moves it.
+addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => {
+  document.body.insertAdjacentHTML("afterbegin", "<p class=later>Late</p>");
+})));
+</script>"##;
+
+#[test]
+fn the_visits_find_whatever_is_wrong_with_a_page() {
+    let base_url = serve_page(BAD_PAGE.to_owned());
+    let given = serde_json::json!({ "pages": [{ "name": "bad", "path": "/" }] });
+    let visits = visits(&flow(&base_url, "visits").given(given)).unwrap();
+    assert_eq!(visits.len(), 5);
+    let found = |faults: &[String], words: &str| {
+        assert!(faults.iter().any(|fault| fault.contains(words)), "{words} is not in {faults:#?}");
+    };
+    for visit in &visits {
+        assert!(visit.shifted > MOST_SHIFT, "{}: things jump by {}", visit.visit, visit.shifted);
+        found(&visit.shifted_what, "Nobody can read this");
+        found(&visit.sideways, "<div>wide</div>");
+        found(&visit.complaints, "a request to another host: localhost:1");
+        found(&visit.complaints, "Content Security Policy");
+        assert!(visit.requests.iter().any(|request| request.url.contains("localhost:1")));
+    }
+    for visit in visits.iter().filter(|visit| !visit.visit.contains("2560")) {
+        found(&visit.violations, "color-contrast");
+        found(&visit.violations, "image-alt");
+    }
+    for visit in visits.iter().filter(|visit| visit.visit.contains("1280")) {
+        found(&visit.keyboard.unreached, "behind it");
+        found(&visit.keyboard.unseen, "the focus is out of sight: <a href=\"#b\"");
+        found(&visit.keyboard.unseen, "no ring of 2 px or more around the focus (none");
+    }
+}
+
+#[test]
+fn a_flow_that_fails_says_where_and_why_with_a_picture() {
+    let base_url = serve_page("<!doctype html><title>It</title><main>It is here.</main>".to_owned());
+    let failing = flow(&base_url, "failing");
+    let error = failing.run_with(|question, about| Ok(serde_json::json!([question, about]))).unwrap_err();
+    let error = format!("{error:#}");
+    let answered =
+        "at the step “look”: “It is here.” is to be seen, and [\"a question\",{\"of\":1}] was answered";
+    for part in [answered, "- open\n- look\n", "what can be read: It is here.", "a script threw: on purpose"]
+    {
+        assert!(error.contains(part), "{part} is not in {error}");
+    }
+    let picture = error.split("a picture: ").nth(1).unwrap().lines().next().unwrap();
+    assert!(std::fs::read(picture).unwrap().starts_with(b"\x89PNG"));
+    let unanswered = format!("{:#}", failing.run().unwrap_err());
+    assert!(unanswered.contains("the flow asks for `a question`, and nobody answers"), "{unanswered}");
 }

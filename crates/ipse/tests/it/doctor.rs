@@ -13,7 +13,7 @@ fn build(settings: &[(&str, &str)]) -> House {
 }
 
 /// A path of this house that opens the doctor.
-fn link(house: &House) -> String {
+pub(crate) fn link(house: &House) -> String {
     let folder = DataFolder::existing(&house.dir.path().join("data")).unwrap();
     let (token, _) = DoctorLinks::of(&folder).make(crate::NOON).unwrap();
     format!("/doctor/{}", token.reveal())

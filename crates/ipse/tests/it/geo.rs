@@ -4,7 +4,8 @@ use crate::{House, Plan, json};
 use ipse_geo::{About, Atlas, Draft, Origin};
 use ipse_model::{Degrees, Network, Now, Place, Scope, Zone};
 
-fn atlas() -> Atlas {
+/// What is known of a few addresses, with a city whose name is hostile.
+pub(crate) fn atlas() -> Atlas {
     let mut draft = Draft::new(About::default());
     let place = Place {
         city: Some("<script>alert(1)</script> \"London\"".into()),

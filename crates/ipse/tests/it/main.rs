@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 
+mod accessibility;
+mod accounts;
 mod acme;
 mod address;
 mod bodies;
@@ -18,17 +20,20 @@ mod geo;
 mod hand_over;
 mod http3;
 mod http_layer;
+mod keys;
 mod limits;
 mod lookup;
 mod openapi;
 mod pages;
 mod privacy;
 mod proxies;
+mod site_guards;
 mod start_stop;
 mod storage;
 mod tls;
 mod unix_sockets;
 mod update;
+mod weight;
 
 use ipse::{Config, Geo, Server};
 use ipse_edge::{Clock, ClockHand, Handed};

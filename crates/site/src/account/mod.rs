@@ -1,0 +1,52 @@
+//! Accounts, from the first form to the last: signing up and in, the password, the second factor, and everything that an
+//! account's owner may see, take along and delete.
+
+pub(crate) mod activity;
+pub(crate) mod email;
+pub(crate) mod export;
+pub(crate) mod reset;
+pub(crate) mod settings;
+pub(crate) mod sign_in;
+pub(crate) mod sign_up;
+pub(crate) mod totp;
+
+use crate::guard::throttle::Wait;
+use crate::office::{Office, Trouble};
+use ipse_model::{Now, Secret};
+use ipse_store::{AccountId, Email, NewToken, TokenPurpose};
+
+/// How long a link by mail, or one that the operator made, is good.
+const LINK_MS: i64 = 20 * 60 * 1000;
+
+/// Makes a link that works once, and gives the secret in it.
+async fn make_link<C>(
+    office: &Office<C>,
+    purpose: TokenPurpose,
+    account: Option<AccountId>,
+    email: Option<&Email>,
+    password: Option<&str>,
+    now: Now,
+) -> Result<String, Trouble> {
+    let secret = Secret::from_random(getrandom::fill)?;
+    let ends_ms = now.unix_ms + LINK_MS;
+    let token = NewToken { hash: &secret.hash(), purpose, account, email, password, ends_ms };
+    office.records.make_token(&token, now).await?;
+    Ok(secret.reveal())
+}
+
+/// What is said to those who have to wait.
+fn patience(wait: Wait) -> String {
+    match wait.seconds {
+        1 => "Too many tries. Wait a second, then try again.".to_owned(),
+        seconds @ ..=90 => format!("Too many tries. Wait {seconds} seconds, then try again."),
+        seconds => format!("Too many tries. Wait {} minutes, then try again.", seconds.div_ceil(60)),
+    }
+}
+
+/// What is said beside a field for an address that is none.
+fn judge_email(typed: &str) -> Result<Email, String> {
+    if typed.is_empty() {
+        return Err("Type your e-mail address.".to_owned());
+    }
+    typed.parse().map_err(|_| "This is no e-mail address. It should look like you@example.com.".to_owned())
+}
