@@ -18,7 +18,7 @@ pub(crate) fn answer(links: &Links, operator: &Operator) -> Reply {
     let title = "Higher limits";
     let description =
         "More requests a day than the free quota: a higher limit for one key, or a server of your own.";
-    let page = Page::public(links, Here::Enterprise, title, description);
+    let page = Page::public(links, Here::Elsewhere, title, description);
     reply::page(links, Keep::Checked, &Enterprise { page, contact: operator.contact.as_ref() })
 }
 

@@ -24,7 +24,6 @@ pub(crate) enum Here {
     Docs,
     Signup,
     SignIn,
-    Enterprise,
     Keys,
     Account,
     /// A page that the navigation does not name: the front page, which the brand links to, or an error.
@@ -84,7 +83,6 @@ impl Page<'_> {
         }
         vec![
             entry(self.docs(), "Docs", Here::Docs),
-            entry(self.enterprise(), "Higher limits", Here::Enterprise),
             entry("/dashboard", "Dashboard", Here::SignIn),
             entry(self.signup(), "Get a key", Here::Signup),
         ]

@@ -163,7 +163,12 @@ fn the_page_hides_secrets_and_escapes_what_was_sent() {
     assert_eq!(page.header("x-robots-tag"), Some("noindex"));
     assert!(!page.body.contains("canary"), "{}", page.body);
     assert_eq!(page.body.matches("(hidden)").count(), 5);
-    assert!(!page.body.contains("<script") && !page.body.contains("<img src=x"), "{}", page.body);
+    assert!(
+        !page.body.replace("<script src=\"/assets/", "").contains("<script")
+            && !page.body.contains("<img src=x"),
+        "{}",
+        page.body
+    );
     assert!(page.body.contains("&#60;script&#62;alert("), "{}", page.body);
 }
 

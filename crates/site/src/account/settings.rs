@@ -11,7 +11,7 @@ use crate::mail::Letter;
 use crate::office::{Office, Trouble};
 use crate::page::{Here, Page};
 use crate::reply::{self, Private};
-use crate::utc::Moment;
+use crate::utc::{self, Moment};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
 use ipse_store::{Activity, Profile, Session};
@@ -22,7 +22,8 @@ struct Account<'a> {
     page: Page<'a>,
     member: &'a Member,
     profile: Profile,
-    created: Moment,
+    /// The day on which it began.
+    since: String,
     sessions: Vec<Row>,
     notice: Option<&'static str>,
     email: [Field; 2],
@@ -118,7 +119,7 @@ async fn page<C>(
     let template = Account {
         page: Page::of(member, &office.links, Here::Account, "Your account"),
         member,
-        created: Moment::new(profile.created_ms, today),
+        since: utc::long(utc::day_of(profile.created_ms)),
         sessions: sessions.into_iter().map(|session| row(session, member, visit)).collect(),
         notice,
         email: [

@@ -1,5 +1,6 @@
 //! Every letter in words. Plain text, short, and never a link that was not asked for but to our own pages.
 
+use crate::charts::grouped;
 use ipse_model::Links;
 use ipse_store::{Notice, NoticeKind};
 
@@ -160,16 +161,4 @@ impl Letter {
 fn write(kind: &'static str, to: &str, subject: String, paragraphs: &[&str], links: &Links) -> Letter {
     let body = format!("{}\n\n-- \nipse, {}\n", paragraphs.join("\n\n"), links.base_url);
     Letter { to: to.to_owned(), subject, body, kind }
-}
-
-fn grouped(number: u32) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
