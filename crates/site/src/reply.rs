@@ -190,6 +190,13 @@ pub(crate) fn packed(reply: Reply, asked: &HeaderMap) -> Reply {
     Response::from_parts(head, Full::new(gzip.unwrap_or(plain)))
 }
 
+/// A reply that pages of every origin may read, as everything may outside the members' own pages. Browsers send no cookie
+/// for those that do, so all they see is what a stranger would.
+pub(crate) fn opened(mut reply: Reply) -> Reply {
+    reply.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    reply
+}
+
 /// A reply that is the same for everybody, made and packed once: however many ask at once, there is one copy in memory.
 /// Whoever has it already is only told so.
 #[derive(Debug)]

@@ -153,6 +153,21 @@ impl Route<'_> {
         }
     }
 
+    /// Whether only somebody who is signed in has anything to do there.
+    pub(crate) fn is_for_members(self) -> bool {
+        !matches!(
+            self,
+            Self::Public(_)
+                | Self::SignUp
+                | Self::SignIn
+                | Self::Code
+                | Self::Reset
+                | Self::ResetLink(_)
+                | Self::SignUpLink(_)
+                | Self::EmailLink(_)
+        )
+    }
+
     /// The page that has the form which is sent here.
     pub(crate) fn page(self) -> String {
         match self {

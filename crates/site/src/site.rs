@@ -89,7 +89,11 @@ impl<C: Counters> Site<C> {
 
     /// Answers everything outside `/api` and `/openapi.json`, with what the atlas knows of the visitor.
     pub async fn answer(&self, visit: &Visit, atlas: &Atlas) -> Reply {
-        reply::packed(self.plain(visit, atlas).await, &visit.request.headers)
+        let reply = reply::packed(self.plain(visit, atlas).await, &visit.request.headers);
+        match route::find(visit.request.uri.path()) {
+            Some(route) if !route.is_for_members() => reply::opened(reply),
+            _ => reply,
+        }
     }
 
     async fn plain(&self, visit: &Visit, atlas: &Atlas) -> Reply {

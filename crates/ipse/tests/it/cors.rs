@@ -44,7 +44,21 @@ fn real_answers_expose_the_rate_headers_and_errors_are_open_too() {
 #[test]
 fn pages_are_open_to_every_origin_as_well() {
     let (house, _) = House::with_key();
-    for path in ["/", "/docs", "/openapi.json", "/nowhere", "/assets/style.css"] {
+    for path in [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/nowhere",
+        "/assets/style.css",
+        "/signin",
+        "/signup",
+        "/reset",
+        "/reset/x",
+    ] {
         check_every_response(&house.get(path, None));
+    }
+    // But for those of members, which other origins do not even learn the existence of.
+    for path in ["/dashboard", "/account", "/dashboard/keys/1"] {
+        assert_eq!(house.get(path, None).header("access-control-allow-origin"), None, "{path}");
     }
 }

@@ -105,7 +105,6 @@ async fn page<C>(
     let Some(profile) = office.records.profile(member.account).await? else {
         return Ok(reply::see_other("/signin", &[]));
     };
-    let today = visit.now.day();
     let (seen_after, created_after) = session::ended_before(visit.now);
     let sessions = office.records.sessions(member.account, seen_after, created_after).await?;
     let beside = |section, field: Field| match &wrong {
