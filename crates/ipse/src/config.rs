@@ -108,6 +108,9 @@ impl TlsConfig {
     }
 }
 
+/// How long browsers are told to come by HTTPS alone, unless an operator says otherwise.
+const A_YEAR_S: u64 = 365 * 86_400;
+
 /// The shape of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -357,10 +360,14 @@ impl Reader<'_> {
         let acme = self.acme();
         let http3 = self.switch("http3");
         let redirect = self.switch("https_redirect");
-        let hsts =
-            self.one("hsts_seconds", "a number from 0 to 100000000", |text| number(text, 0, 100_000_000));
+        let hsts = self
+            .optional("hsts_seconds", "a number from 0 to 100000000", |text| number(text, 0, 100_000_000));
         let (listen, certificates, keys) = (listen?, certificates?, keys?);
         let (self_signed, acme, http3, redirect, hsts) = (self_signed?, acme?, http3?, redirect?, hsts?);
+        // Who names an address of HTTPS has accounts to protect there; who only tries it must be able to turn back.
+        let is_named = self.given["base_url"].values.iter().any(|url| url.starts_with("https://"));
+        let by_default = if is_named && !self_signed && !listen.is_empty() { A_YEAR_S } else { 0 };
+        let hsts = hsts.unwrap_or(by_default);
         let given = !certificates.is_empty() || !keys.is_empty();
         let problem = if certificates.len() != keys.len() {
             Some(("tls_cert", "needs one tls_key for each certificate, in the same order"))
@@ -991,6 +998,13 @@ mod tests {
         assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
         assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
         check(&[("hsts_seconds", "60")], "is of no use without tls_listen");
+        let (files, named) =
+            ([listen, ("tls_cert", "a"), ("tls_key", "b")], ("base_url", "https://ip.example.com"));
+        let hsts = |more: &[(&str, &str)]| read(&[&files, more].concat()).unwrap().tls.hsts;
+        assert_eq!(hsts(&[]), None);
+        assert_eq!(hsts(&[named]), Some(Duration::from_secs(31_536_000)));
+        assert_eq!(hsts(&[named, ("hsts_seconds", "0")]), None);
+        assert_eq!(read(&[listen, ("tls_self_signed", "yes"), named]).unwrap().tls.hsts, None);
         check(&[("listen", "none")], "there is no other door");
         let alone = read(&[("listen", "none"), listen, ("tls_self_signed", "yes")]).unwrap();
         assert_eq!(alone.listen, []);

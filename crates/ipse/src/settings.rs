@@ -118,10 +118,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "hsts_seconds",
-        default: &["0"],
+        default: &[],
         shape: Shape::One,
         value: "N",
-        help: "How long browsers are told to come by HTTPS alone; 0 to tell them nothing",
+        help: "How long browsers are to come by HTTPS alone; by default a year where --base-url begins with https:// and \
+               the certificate is not --tls-self-signed, and else not at all",
     },
     Setting {
         name: "data_dir",

@@ -200,11 +200,8 @@ pub(crate) async fn deactivate<C: Counters>(
     member: &Member,
     id: KeyId,
 ) -> Result<Reply, Trouble> {
-    let Some(name) = name_of(office, member, id).await? else { return Ok(nothing(office, visit)) };
-    if office.records.set_active_of(member.account, id, false).await? {
-        note(office, visit, member, id, Activity::KeyDeactivated, &name).await?;
-    }
-    Ok(back(id, "deactivated"))
+    let change = office.records.set_active_of(member.account, id, false);
+    switch(office, visit, member, id, change, Activity::KeyDeactivated, "deactivated").await
 }
 
 /// Switches the key on again.
@@ -214,11 +211,8 @@ pub(crate) async fn reactivate<C: Counters>(
     member: &Member,
     id: KeyId,
 ) -> Result<Reply, Trouble> {
-    let Some(name) = name_of(office, member, id).await? else { return Ok(nothing(office, visit)) };
-    if office.records.set_active_of(member.account, id, true).await? {
-        note(office, visit, member, id, Activity::KeyReactivated, &name).await?;
-    }
-    Ok(back(id, "reactivated"))
+    let change = office.records.set_active_of(member.account, id, true);
+    switch(office, visit, member, id, change, Activity::KeyReactivated, "reactivated").await
 }
 
 /// Lets the key go on after a pause.
@@ -228,11 +222,25 @@ pub(crate) async fn resume<C: Counters>(
     member: &Member,
     id: KeyId,
 ) -> Result<Reply, Trouble> {
+    let change = office.records.resume_of(member.account, id);
+    switch(office, visit, member, id, change, Activity::KeyResumed, "resumed").await
+}
+
+/// Carries out a change that takes nothing but its button.
+async fn switch<C: Counters>(
+    office: &Office<C>,
+    visit: &Visit,
+    member: &Member,
+    id: KeyId,
+    change: impl Future<Output = Result<bool, ipse_store::Error>>,
+    activity: Activity,
+    what: &str,
+) -> Result<Reply, Trouble> {
     let Some(name) = name_of(office, member, id).await? else { return Ok(nothing(office, visit)) };
-    if office.records.resume_of(member.account, id).await? {
-        note(office, visit, member, id, Activity::KeyResumed, &name).await?;
+    if change.await? {
+        note(office, visit, member, id, activity, &name).await?;
     }
-    Ok(back(id, "resumed"))
+    Ok(back(id, what))
 }
 
 /// Gives the key another text and shows it.

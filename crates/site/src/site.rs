@@ -250,7 +250,9 @@ impl<C: Counters> Site<C> {
             (Route::ResetLink(token), visitor) => {
                 reset::send_new(office, visit, &visitor.into(), token, sent).await
             }
-            (Route::SignUpLink(token), _) => sign_up::verify(office, visit, token).await,
+            (Route::SignUpLink(token), visitor) => {
+                sign_up::verify(office, visit, &visitor.into(), token, sent).await
+            }
             (Route::EmailLink(token), _) => email::confirm(office, visit, token).await,
             (route, Visitor::Member(member)) => self.sent_by_member(route, visit, &member, sent).await,
             (_, Visitor::Halfway(_) | Visitor::Guest(_)) => Ok(reply::see_other("/signin", &[])),

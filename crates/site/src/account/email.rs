@@ -1,7 +1,8 @@
 //! Another address for an account. Where there is mail, the new one has to be confirmed first.
 
+use super::link::{self, Link};
 use super::settings::{self, Section, is_own_password};
-use super::{judge_email, make_link, patience};
+use super::{judge_email, patience};
 use crate::guard::form::Form;
 use crate::guard::session::{Guest, Member};
 use crate::guard::throttle::Subject;
@@ -12,7 +13,6 @@ use crate::reply::{self, Private};
 use crate::told::{Told, link_is_over};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
-use ipse_model::Secret;
 use ipse_store::{Activity, TokenPurpose};
 
 #[derive(Template)]
@@ -59,7 +59,8 @@ pub(crate) async fn send<C>(
         return settings::wrong(office, visit, member, Section::Email, "email", patience(wait), typed).await;
     }
     let purpose = TokenPurpose::Email;
-    let token = make_link(office, purpose, Some(member.account), Some(&email), None, visit.now).await?;
+    let link = Link { purpose, account: Some(member.account), email: Some(&email), password: None };
+    let token = link::make(office, link, visit.now).await?;
     office.records.note_activity(member.account, Activity::EmailChangeAsked, None, None, visit.now).await?;
     post.send(Letter::confirm_email(&office.links, email.as_str(), &token));
     Ok(reply::see_other("/account?done=email-sent", &[]))
@@ -72,10 +73,7 @@ pub(crate) async fn show_confirm<C>(
     guest: &Guest,
     token: &str,
 ) -> Result<Reply, Trouble> {
-    let found = match token.parse::<Secret>() {
-        Ok(secret) => office.records.peek_token(&secret.hash(), TokenPurpose::Email, visit.now).await?,
-        Err(_) => None,
-    };
+    let found = link::look_at(office, visit, token, TokenPurpose::Email).await?;
     let Some(email) = found.and_then(|found| found.email) else { return link_is_over(&office.links) };
     let template = Confirm { page: frame(office), csrf: &guest.csrf, token, email: email.to_string() };
     reply::private(Private::OK.with_cookies(&guest.cookie), &template)
@@ -83,8 +81,7 @@ pub(crate) async fn show_confirm<C>(
 
 /// The button: the account has a new address.
 pub(crate) async fn confirm<C>(office: &Office<C>, visit: &Visit, token: &str) -> Result<Reply, Trouble> {
-    let Ok(secret) = token.parse::<Secret>() else { return link_is_over(&office.links) };
-    let taken = office.records.take_token(&secret.hash(), TokenPurpose::Email, visit.now).await?;
+    let taken = link::take(office, visit, token, TokenPurpose::Email).await?;
     let found = taken.and_then(|token| Some((token.account?, token.email?)));
     let Some((account, email)) = found else { return link_is_over(&office.links) };
     let before = office.records.profile(account).await?.map(|profile| profile.email);

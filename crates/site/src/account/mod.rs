@@ -4,6 +4,7 @@
 pub(crate) mod activity;
 pub(crate) mod email;
 pub(crate) mod export;
+mod link;
 pub(crate) mod reset;
 pub(crate) mod settings;
 pub(crate) mod sign_in;
@@ -11,28 +12,7 @@ pub(crate) mod sign_up;
 pub(crate) mod totp;
 
 use crate::guard::throttle::Wait;
-use crate::office::{Office, Trouble};
-use ipse_model::{Now, Secret};
-use ipse_store::{AccountId, Email, NewToken, TokenPurpose};
-
-/// How long a link by mail, or one that the operator made, is good.
-const LINK_MS: i64 = 20 * 60 * 1000;
-
-/// Makes a link that works once, and gives the secret in it.
-async fn make_link<C>(
-    office: &Office<C>,
-    purpose: TokenPurpose,
-    account: Option<AccountId>,
-    email: Option<&Email>,
-    password: Option<&str>,
-    now: Now,
-) -> Result<String, Trouble> {
-    let secret = Secret::from_random(getrandom::fill)?;
-    let ends_ms = now.unix_ms + LINK_MS;
-    let token = NewToken { hash: &secret.hash(), purpose, account, email, password, ends_ms };
-    office.records.make_token(&token, now).await?;
-    Ok(secret.reveal())
-}
+use ipse_store::Email;
 
 /// What is said to those who have to wait.
 fn patience(wait: Wait) -> String {

@@ -3,7 +3,8 @@
 //! Whether there is an account cannot be told from the answer, nor from how long it takes: what is done about it is done
 //! after the answer has left.
 
-use super::{judge_email, make_link, patience};
+use super::link::{self, Link};
+use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::form::Form;
 use crate::guard::password;
@@ -16,7 +17,7 @@ use crate::reply::{self, Private};
 use crate::told::{Told, link_is_over};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
-use ipse_model::{Now, Secret};
+use ipse_model::Now;
 use ipse_store::{AccountId, Activity, Counters, Email, TokenPurpose};
 use std::sync::Arc;
 
@@ -98,7 +99,8 @@ pub(crate) fn send<C: Counters>(
 
 async fn send_link<C>(office: &Office<C>, email: &Email, now: Now) -> Result<(), Trouble> {
     let (Some(post), Some(login)) = (&office.post, office.records.login(email).await?) else { return Ok(()) };
-    let token = make_link(office, TokenPurpose::Reset, Some(login.id), None, None, now).await?;
+    let (purpose, account) = (TokenPurpose::Reset, Some(login.id));
+    let token = link::make(office, Link { purpose, account, email: None, password: None }, now).await?;
     office.records.note_activity(login.id, Activity::ResetAsked, None, None, now).await?;
     post.send(Letter::reset(&office.links, &login.email, &token));
     Ok(())
@@ -110,8 +112,7 @@ async fn owner<C>(
     visit: &Visit,
     token: &str,
 ) -> Result<Option<(AccountId, String)>, Trouble> {
-    let Ok(secret) = token.parse::<Secret>() else { return Ok(None) };
-    let found = office.records.peek_token(&secret.hash(), TokenPurpose::Reset, visit.now).await?;
+    let found = link::look_at(office, visit, token, TokenPurpose::Reset).await?;
     let Some(account) = found.and_then(|token| token.account) else { return Ok(None) };
     Ok(office.records.profile(account).await?.map(|profile| (account, profile.email)))
 }
@@ -156,9 +157,7 @@ pub(crate) async fn send_new<C>(
         return new_form(office, guest, Private::UNFIT, token, &email, Some(unfit.to_string()));
     }
     let hash = office.hasher.hash(new).await?;
-    // Of two who send the same link at once, one gets it.
-    let Ok(secret) = token.parse::<Secret>() else { return link_is_over(&office.links) };
-    if office.records.take_token(&secret.hash(), TokenPurpose::Reset, visit.now).await?.is_none() {
+    if link::take(office, visit, token, TokenPurpose::Reset).await?.is_none() {
         return link_is_over(&office.links);
     }
     office.records.set_password(account, &hash, None, visit.now).await?;

@@ -142,10 +142,8 @@ pub(crate) async fn send<C>(
 async fn welcome<C>(office: &Office<C>, visit: &Visit, login: &Login, next: &str) -> Result<Reply, Trouble> {
     let device = device::name(&visit.request.headers);
     office.records.note_activity(login.id, Activity::SignedIn, None, Some(&device), visit.now).await?;
-    let mut cookies = session::begin(office, visit, login.id, false).await?;
-    if let Some(hash) = &login.password {
-        cookies.push(session::device_cookie(office.cookies, hash)?);
-    }
+    let hash = login.password.as_deref().unwrap_or_default();
+    let cookies = session::welcome(office, visit, login.id, hash).await?;
     // The page behind it tells whether the browser kept the cookie.
     let next = if next == "/dashboard" { "/dashboard?signed-in" } else { next };
     Ok(reply::see_other(next, &cookies))

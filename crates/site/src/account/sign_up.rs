@@ -1,7 +1,8 @@
 //! Signing up. Without mail it works at once; with mail the account begins when the link in a letter is opened, and nobody
 //! learns from the form who has an account here.
 
-use super::{judge_email, make_link, patience};
+use super::link::{self, Link};
+use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::form::Form;
 use crate::guard::password;
@@ -14,7 +15,6 @@ use crate::reply::{self, Private};
 use crate::told::{Told, link_is_over};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
-use ipse_model::Secret;
 use ipse_store::{Activity, Email, TokenPurpose};
 
 #[derive(Template)]
@@ -36,7 +36,8 @@ struct Verify<'a> {
     page: Page<'a>,
     csrf: &'a str,
     token: &'a str,
-    email: String,
+    email: &'a str,
+    password: Field,
 }
 
 fn frame<C>(office: &Office<C>) -> Page<'_> {
@@ -107,8 +108,7 @@ pub(crate) async fn send<C>(
         return form(office, guest, Private::UNFIT, fields, None);
     };
     office.records.note_activity(account, Activity::SignedUp, None, None, visit.now).await?;
-    let mut cookies = session::begin(office, visit, account, false).await?;
-    cookies.push(session::device_cookie(office.cookies, &hash)?);
+    let cookies = session::welcome(office, visit, account, &hash).await?;
     Ok(reply::see_other("/dashboard", &cookies))
 }
 
@@ -119,7 +119,9 @@ async fn letter_for<C>(
     hash: &str,
     visit: &Visit,
 ) -> Result<Letter, Trouble> {
-    let token = make_link(office, TokenPurpose::SignUp, None, Some(email), Some(hash), visit.now).await?;
+    let purpose = TokenPurpose::SignUp;
+    let link = Link { purpose, account: None, email: Some(email), password: Some(hash) };
+    let token = link::make(office, link, visit.now).await?;
     Ok(match office.records.login(email).await? {
         None => Letter::sign_up(&office.links, email.as_str(), &token),
         Some(_) => Letter::signed_up_already(&office.links, email.as_str()),
@@ -139,29 +141,58 @@ fn look_into_inbox<C>(office: &Office<C>) -> Result<Reply, Trouble> {
     Told { page, lead, details, link: None }.reply(Private::OK)
 }
 
-/// The page behind the link of a letter. Only its button does something, because programs that look for malware open links.
+/// The page behind the link of a letter. Only its button does something, because programs that look for malware open links;
+/// and it wants the password that the account is to begin with, or somebody could sign up with the address of another and
+/// wait for them to confirm it.
 pub(crate) async fn show_verify<C>(
     office: &Office<C>,
     visit: &Visit,
     guest: &Guest,
     token: &str,
 ) -> Result<Reply, Trouble> {
-    let found = match token.parse::<Secret>() {
-        Ok(secret) => office.records.peek_token(&secret.hash(), TokenPurpose::SignUp, visit.now).await?,
-        Err(_) => None,
-    };
+    let found = link::look_at(office, visit, token, TokenPurpose::SignUp).await?;
     let Some(email) = found.and_then(|found| found.email) else { return link_is_over(&office.links) };
+    verify_form(office, guest, Private::OK, token, &email, None)
+}
+
+fn verify_form<C>(
+    office: &Office<C>,
+    guest: &Guest,
+    private: Private,
+    token: &str,
+    email: &Email,
+    wrong: Option<String>,
+) -> Result<Reply, Trouble> {
     let page = Page { title: "Finish signing up", ..frame(office) };
-    let template = Verify { page, csrf: &guest.csrf, token, email: email.to_string() };
-    reply::private(Private::OK.with_cookies(&guest.cookie), &template)
+    let password = Field::password("password", "The password that you chose").wrong(wrong);
+    let template = Verify { page, csrf: &guest.csrf, token, email: email.as_str(), password };
+    reply::private(private.with_cookies(&guest.cookie), &template)
 }
 
 /// Its button: the account begins.
-pub(crate) async fn verify<C>(office: &Office<C>, visit: &Visit, token: &str) -> Result<Reply, Trouble> {
-    let Ok(secret) = token.parse::<Secret>() else { return link_is_over(&office.links) };
-    let taken = office.records.take_token(&secret.hash(), TokenPurpose::SignUp, visit.now).await?;
-    let found = taken.and_then(|token| Some((token.email?, token.password?)));
+pub(crate) async fn verify<C>(
+    office: &Office<C>,
+    visit: &Visit,
+    guest: &Guest,
+    token: &str,
+    sent: &Form,
+) -> Result<Reply, Trouble> {
+    let found = link::look_at(office, visit, token, TokenPurpose::SignUp).await?;
+    let found = found.and_then(|token| Some((token.email?, token.password?)));
     let Some((email, hash)) = found else { return link_is_over(&office.links) };
+    let subject = Subject::Account(email.as_str());
+    if let Err(wait) = office.throttle.admit(&[subject], visit.now) {
+        let (private, wrong) = (Private::wait(wait.seconds), patience(wait));
+        return verify_form(office, guest, private, token, &email, Some(wrong));
+    }
+    if !office.hasher.verify(sent.exact("password"), Some(&hash)).await? {
+        let wrong = "This is not the password that you typed when you signed up.".to_owned();
+        return verify_form(office, guest, Private::UNFIT, token, &email, Some(wrong));
+    }
+    office.throttle.forgive(subject);
+    if link::take(office, visit, token, TokenPurpose::SignUp).await?.is_none() {
+        return link_is_over(&office.links);
+    }
     let Some(account) = office.records.sign_up(&email, &hash, true, visit.now).await? else {
         let page = Page { title: "You have an account already", ..frame(office) };
         let lead = "There is an account with this address by now. Sign in to it.";
@@ -169,7 +200,6 @@ pub(crate) async fn verify<C>(office: &Office<C>, visit: &Visit, token: &str) ->
         return Told { page, lead, details: "", link }.reply(Private::UNFIT);
     };
     office.records.note_activity(account, Activity::SignedUp, None, None, visit.now).await?;
-    let mut cookies = session::begin(office, visit, account, false).await?;
-    cookies.push(session::device_cookie(office.cookies, &hash)?);
+    let cookies = session::welcome(office, visit, account, &hash).await?;
     Ok(reply::see_other("/dashboard", &cookies))
 }

@@ -125,6 +125,18 @@ pub(crate) async fn begin<C>(
     ])
 }
 
+/// The same for somebody with this password, whose device is known from now on.
+pub(crate) async fn welcome<C>(
+    office: &Office<C>,
+    visit: &Visit,
+    account: AccountId,
+    password_hash: &str,
+) -> Result<Vec<HeaderValue>, Trouble> {
+    let mut cookies = begin(office, visit, account, false).await?;
+    cookies.push(device_cookie(office.cookies, password_hash)?);
+    Ok(cookies)
+}
+
 /// The cookie by which an owner is told from strangers who guess the password.
 pub(crate) fn device_cookie(cookies: Cookies, password_hash: &str) -> Result<HeaderValue, Trouble> {
     let mut nonce = [0; 16];
