@@ -32,7 +32,7 @@ fn refused(reply: &Response, status: u16, sentence: &str) {
     assert!(reply.body.contains(sentence), "no {sentence:?} in {}", reply.body);
 }
 
-fn later(seconds: u64) -> Now {
+pub(crate) fn later(seconds: u64) -> Now {
     let ms = i64::try_from(seconds * 1000).unwrap();
     Now { unix_ms: NOON.unix_ms + ms, boot_ms: NOON.boot_ms + seconds * 1000 }
 }
@@ -212,7 +212,7 @@ fn the_address_of_an_account_can_be_changed() {
 }
 
 /// The code that an app shows.
-fn code(secret: &str, now: Now) -> String {
+pub(crate) fn code(secret: &str, now: Now) -> String {
     let secret = Secret::try_from_base32(secret).unwrap();
     let totp = Builder::new().with_secret(secret).build_noncompliant();
     totp.generate(u64::try_from(now.unix_seconds()).unwrap()).to_string()

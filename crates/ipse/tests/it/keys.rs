@@ -16,19 +16,19 @@ fn text_on(page: &Response) -> String {
 
 /// Makes a key and returns it.
 #[track_caller]
-fn make(owner: &mut Visitor, name: &str, scope: &str) -> TestKey {
+pub(crate) fn make(owner: &mut Visitor, name: &str, scope: &str) -> TestKey {
     let fields = [("name", name), ("scope", scope)];
     let made = owner.submit("/dashboard", "/dashboard/keys", &fields).unwrap();
     let id = made.body.split("data-settle=\"/dashboard/keys/").nth(1).unwrap().split('"').next().unwrap();
     TestKey { id: KeyId(id.parse().unwrap()), text: text_on(&made) }
 }
 
-fn path(key: &TestKey) -> String {
+pub(crate) fn path(key: &TestKey) -> String {
     format!("/dashboard/keys/{}", key.id)
 }
 
 /// Sends a form of the key's page.
-fn send(owner: &mut Visitor, key: &TestKey, action: &str, fields: &[(&str, &str)]) -> Response {
+pub(crate) fn send(owner: &mut Visitor, key: &TestKey, action: &str, fields: &[(&str, &str)]) -> Response {
     owner.submit(&path(key), &format!("{}/{action}", path(key)), fields).unwrap()
 }
 
@@ -44,7 +44,7 @@ fn shows(owner: &mut Visitor, page: &str, parts: &[&str]) -> String {
 
 /// Asks until the answer is as it should be: changes are seen within a second, and so are counts.
 #[track_caller]
-fn soon<T>(what: &str, ask: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
+pub(crate) fn soon<T>(what: &str, ask: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
     for _ in 0..500 {
         let answer = ask();
         if is_right(&answer) {
@@ -56,7 +56,7 @@ fn soon<T>(what: &str, ask: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T 
     panic!("never: {what}");
 }
 
-fn status(house: &House, text: &str) -> u16 {
+pub(crate) fn status(house: &House, text: &str) -> u16 {
     house.connect().get("/api/v1/ip", Some(text)).unwrap().status
 }
 

@@ -23,6 +23,7 @@ mod http_layer;
 mod keys;
 mod limits;
 mod lookup;
+mod mail;
 mod openapi;
 mod pages;
 mod privacy;
