@@ -55,7 +55,9 @@ impl ClockHand {
         now.boot_ms += u64::from(ms);
     }
 
-    fn now(&self) -> Now {
+    /// What both show.
+    #[must_use]
+    pub fn now(&self) -> Now {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

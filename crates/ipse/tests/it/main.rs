@@ -16,6 +16,7 @@ mod data;
 mod demo;
 mod doctor;
 mod examples;
+mod flows;
 mod geo;
 mod hand_over;
 mod http3;

@@ -135,9 +135,9 @@ export class Person {
     return pathname + search;
   }
 
-  /** Types into a field, which is found by its label. */
-  async fill(label, text) {
-    await this.page.getByLabel(label, { exact: true }).fill(text);
+  /** Types into a field, which is found by its label; where several have it, in the part of the page with this heading. */
+  async fill(label, text, part) {
+    await this.#part(part).getByLabel(label, { exact: true }).fill(text);
   }
 
   /** What stands in a field. */
@@ -152,9 +152,39 @@ export class Person {
     else await field.selectOption({ label: option });
   }
 
-  /** Presses a button, which is found by its name. */
-  async press(name) {
-    await this.page.getByRole('button', { name, exact: true }).click();
+  /** Chooses one of the radio buttons of a group, by the word that its label begins with. */
+  async pick(group, word) {
+    await this.page.getByRole('group', { name: group, exact: true }).getByRole('radio', { name: new RegExp(`^${word}\\b`) }).check();
+  }
+
+  /** Presses a button, which is found by its name, perhaps within the part of the page with this heading. */
+  async press(name, part) {
+    await this.#part(part).getByRole('button', { name, exact: true }).click();
+  }
+
+  /** What a block of code says, which is found by what it is called for those who only hear it. */
+  async codeOf(name) {
+    return (await this.page.getByRole('group', { name, exact: true }).innerText()).trim();
+  }
+
+  /** The same, by way of the button beside it and the clipboard, for whoever has scripts; others mark it with the mouse. */
+  async copy(name) {
+    if (!this.#options.javascript) return this.codeOf(name);
+    const button = this.page.getByRole('button', { name: `Copy: ${name}`, exact: true });
+    await button.click();
+    await button.filter({ hasText: 'Copied' }).waitFor();
+    return this.page.evaluate(() => navigator.clipboard.readText());
+  }
+
+  /** Follows a link that leads to a file, and resolves to the name and the text of it. */
+  async download(name) {
+    const [download] = await Promise.all([this.page.waitForEvent('download'), this.follow(name)]);
+    return { name: download.suggestedFilename(), text: readFileSync(await download.path(), 'utf8') };
+  }
+
+  /** Whether the browser runs the scripts of pages. */
+  get runsScripts() {
+    return this.#options.javascript;
   }
 
   /** Follows a link, which is found by its name. */
@@ -275,6 +305,10 @@ export class Person {
       if (['error', 'warning'].includes(message.type()) && !isDocument) this.#complaints.push(`${message.type()}: ${message.text()} (${message.location().url})`);
     });
     this.page.on('pageerror', (error) => this.#complaints.push(`a script threw: ${error.message}`));
+  }
+
+  #part(heading) {
+    return heading === undefined ? this.page : this.page.getByRole('region', { name: heading, exact: true });
   }
 
   #note(requestId, fact) {
