@@ -36,7 +36,7 @@ pub(crate) fn next_link(house: &House, mailbox: &Mailbox, email: &str) -> String
 pub(crate) fn member(house: &House, mailbox: &Mailbox, email: &str) -> Visitor {
     let (mut visitor, _) = sign_up(house, email);
     let link = next_link(house, mailbox, email);
-    leads_to(&visitor.submit(&link, &link, &[]).unwrap(), "/dashboard");
+    leads_to(&visitor.submit(&link, &link, &[("password", PASSWORD)]).unwrap(), "/dashboard");
     visitor
 }
 
@@ -81,7 +81,7 @@ fn a_letter_that_is_not_taken_now_is_brought_again() {
     mailbox.set_mode(MailMode::Take).unwrap();
     // It comes after five seconds, and once.
     let link = next_link(&house, &mailbox, "you@example.com");
-    leads_to(&visitor.submit(&link, &link, &[]).unwrap(), "/dashboard");
+    leads_to(&visitor.submit(&link, &link, &[("password", PASSWORD)]).unwrap(), "/dashboard");
     assert_eq!(mailbox.waiting(), 0);
 }
 

@@ -32,7 +32,7 @@ await flow(async ({ person, another, given, step, ask }) => {
   await person.fill('E-mail address', given.email);
   await person.fill('Password', given.password);
   await person.press('Create account');
-  await person.expectText('Look into your inbox.');
+  await person.expectText('Look into your inbox');
 
   step('there is no account before the link was opened');
   await signIn(given.email, given.password);
@@ -42,6 +42,11 @@ await flow(async ({ person, another, given, step, ask }) => {
   const other = await another();
   const signUp = await openLetter(other, given.email, 'Confirm your e-mail address');
   await other.expectText(given.email);
+  step('whoever did not choose the password cannot finish the sign-up');
+  await other.fill('The password that you chose', 'not the one that was chosen');
+  await other.press('Confirm and sign in');
+  await other.expectText('This is not the password that you typed when you signed up.');
+  await other.fill('The password that you chose', given.password);
   await other.press('Confirm and sign in');
   await other.expectPath('/dashboard');
   await other.expectText('Make your first key.');
@@ -54,7 +59,7 @@ await flow(async ({ person, another, given, step, ask }) => {
   await person.follow('Forgot your password?');
   await person.fill('E-mail address', given.email);
   await person.press('Send the link');
-  await person.expectText('Look into your inbox.');
+  await person.expectText('Look into your inbox');
   const reset = await openLetter(person, given.email, 'Set a new password');
   await person.expectText(given.email);
 

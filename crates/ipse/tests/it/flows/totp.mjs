@@ -37,7 +37,7 @@ await flow(async ({ person, given, step, ask }) => {
   await person.fill('The six digits that the app shows now', await ask('code', secret));
   await person.fill('Your password', given.password);
   await person.press('Switch it on');
-  await person.expectText('Your recovery codes.');
+  await person.expectText('Your recovery codes');
   const codes = (await person.copy('Recovery codes')).split('\n');
   if (new Set(codes).size !== 10) throw new Failure(`ten codes are shown: ${codes.length}`);
   await person.follow('I have kept them');
@@ -83,7 +83,7 @@ await flow(async ({ person, given, step, ask }) => {
   await person.expectText('8 of 10 are left');
   await person.fill('Your password', given.password, 'Recovery codes');
   await person.press('Make new codes');
-  await person.expectText('Your recovery codes.');
+  await person.expectText('Your recovery codes');
   if ((await person.copy('Recovery codes')).includes(codes[0])) throw new Failure('an old code is among the new ones');
 
   step('switch it off');
