@@ -320,8 +320,9 @@ where
         || request.headers.contains_key(header::TRANSFER_ENCODING)
         || house.is_closing();
     let now = house.clock.now();
-    let elsewhere =
-        line.redirect_to.filter(|_| is_to_be_redirected(&request, house.trust.is_trusted(line.peer)));
+    let is_trusted = house.trust.is_trusted(line.peer);
+    let elsewhere = line.redirect_to.filter(|_| is_to_be_redirected(&request, is_trusted));
+    let is_secret = line.tls.is_some() || (is_trusted && came_by_https(&request));
     let mut reply = match (fault, elsewhere) {
         (Some(fault), _) => (house.faults)(fault),
         (None, Some(port)) => {
@@ -336,12 +337,13 @@ where
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
         }
     };
-    if line.tls.is_some() {
-        let told = [(header::STRICT_TRANSPORT_SECURITY, &house.hsts), (header::ALT_SVC, &line.alt_svc)];
-        for (name, value) in told {
-            if let Some(value) = value {
-                reply.headers_mut().insert(name, value.clone());
-            }
+    let told = [
+        (header::STRICT_TRANSPORT_SECURITY, &house.hsts, is_secret),
+        (header::ALT_SVC, &line.alt_svc, line.tls.is_some()),
+    ];
+    for (name, value, _) in told.into_iter().filter(|(.., is_to_be_told)| *is_to_be_told) {
+        if let Some(value) = value {
+            reply.headers_mut().insert(name, value.clone());
         }
     }
     if closes && version < Version::HTTP_2 {
@@ -363,8 +365,12 @@ fn date(now: Now) -> Option<(HeaderName, HeaderValue)> {
 /// Whether a request belongs elsewhere. A preflight does not: browsers follow no redirect of one; nor does what a trusted
 /// proxy has received by HTTPS.
 fn is_to_be_redirected(request: &Parts, is_trusted: bool) -> bool {
-    let by_https = || request.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
-    request.method != Method::OPTIONS && !(is_trusted && by_https())
+    request.method != Method::OPTIONS && !(is_trusted && came_by_https(request))
+}
+
+/// Whether a proxy says that the caller speaks HTTPS.
+fn came_by_https(request: &Parts) -> bool {
+    request.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
 /// The same request by HTTPS, on this port of the same host; `None` if it names none.

@@ -366,7 +366,7 @@ impl Reader<'_> {
         let (self_signed, acme, http3, redirect, hsts) = (self_signed?, acme?, http3?, redirect?, hsts?);
         // Who names an address of HTTPS has accounts to protect there; who only tries it must be able to turn back.
         let is_named = self.given["base_url"].values.iter().any(|url| url.starts_with("https://"));
-        let by_default = if is_named && !self_signed && !listen.is_empty() { A_YEAR_S } else { 0 };
+        let by_default = if is_named && !self_signed { A_YEAR_S } else { 0 };
         let hsts = hsts.unwrap_or(by_default);
         let given = !certificates.is_empty() || !keys.is_empty();
         let problem = if certificates.len() != keys.len() {
@@ -384,8 +384,6 @@ impl Reader<'_> {
             Some(("acme_domain", "is of no use without tls_listen"))
         } else if listen.is_empty() && (given || self_signed) {
             Some((if given { "tls_cert" } else { "tls_self_signed" }, "is of no use without tls_listen"))
-        } else if listen.is_empty() && hsts > 0 {
-            Some(("hsts_seconds", "is of no use without tls_listen"))
         } else if listen.is_empty() && redirect {
             Some(("https_redirect", "has nowhere to send callers: set tls_listen"))
         } else {
@@ -997,11 +995,11 @@ mod tests {
             read(&[listen, ("tls_cert", "a,c"), ("tls_key", "b,d"), ("hsts_seconds", "60")]).unwrap().tls;
         assert_eq!((tls.certificates.len(), tls.hsts), (2, Some(Duration::from_secs(60))));
         assert_eq!(tls.certificates[1].key, PathBuf::from("d"));
-        check(&[("hsts_seconds", "60")], "is of no use without tls_listen");
         let (files, named) =
             ([listen, ("tls_cert", "a"), ("tls_key", "b")], ("base_url", "https://ip.example.com"));
         let hsts = |more: &[(&str, &str)]| read(&[&files, more].concat()).unwrap().tls.hsts;
         assert_eq!(hsts(&[]), None);
+        assert!(read(&[named]).unwrap().tls.hsts.is_some(), "a proxy may speak HTTPS for us");
         assert_eq!(hsts(&[named]), Some(Duration::from_secs(31_536_000)));
         assert_eq!(hsts(&[named, ("hsts_seconds", "0")]), None);
         assert_eq!(read(&[listen, ("tls_self_signed", "yes"), named]).unwrap().tls.hsts, None);

@@ -91,6 +91,7 @@ impl Server {
                 operator: config.operator.clone(),
                 records: records.clone(),
                 counters: Arc::clone(&ledger),
+                keys: Arc::clone(&keys),
                 mail: config.mail.clone(),
                 sign_up_is_open: config.open_signup,
                 give_way: process::give_way,

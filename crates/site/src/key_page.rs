@@ -7,6 +7,7 @@ use crate::charts::{self, Chart, DAYS, Minute};
 use crate::csv;
 use crate::field::Field;
 use crate::guard::form::Form;
+use crate::guard::once;
 use crate::guard::session::Member;
 use crate::key_form::{self, Choice, Overlap, overlaps, scopes};
 use crate::key_name::{self, called};
@@ -105,6 +106,11 @@ impl<'a> KeyPage<'a> {
 }
 
 impl KeyForms {
+    /// What keeps a key from being rolled twice by one form.
+    fn once(&self) -> String {
+        once::number()
+    }
+
     const NAME_HINT: &'static str = "Only you see it. The key itself stays the same.";
 
     fn fresh(key: &OwnedKey) -> Self {
@@ -257,6 +263,9 @@ pub(crate) async fn roll<C: Counters>(
         let change = KeyForms { overlap_wrong: Some(wrong), ..KeyForms::fresh(&story.key) };
         return page(office, visit, member, &story, Private::UNFIT, None, change);
     };
+    if !once::is_first(office, visit, member, sent).await? {
+        return Ok(reply::see_other(&path(id), &[]));
+    }
     let Some(text) = office.records.roll_of(member.account, id, overlap.keep_ms(), visit.now).await? else {
         return Ok(nothing(office, visit));
     };

@@ -3,6 +3,7 @@
 use crate::charts::grouped;
 use crate::field::Field;
 use crate::guard::form::Form;
+use crate::guard::once;
 use crate::guard::session::Member;
 use crate::key_form::{self, Choice, scopes};
 use crate::key_name;
@@ -45,6 +46,13 @@ struct KeyMade<'a> {
     curl: String,
     /// What became of the text before, where there was one.
     rolled: Option<&'a str>,
+}
+
+impl NewKeyForm {
+    /// What keeps the form from being carried out twice.
+    fn once(&self) -> String {
+        once::number()
+    }
 }
 
 impl Dashboard<'_> {
@@ -104,6 +112,9 @@ pub(crate) async fn create<C: Counters>(
             return page(office, visit, member, Private::UNFIT, None, Some(form)).await;
         }
     };
+    if !once::is_first(office, visit, member, sent).await? {
+        return Ok(reply::see_other("/dashboard", &[]));
+    }
     match office.records.create_key_of(member.account, &name, scope, visit.now).await? {
         Created::Key { text, record } => {
             let (what, key) = (Activity::KeyCreated, Some(record.id));

@@ -5,7 +5,7 @@ use crate::guard::hasher::{Hasher, TooBusy};
 use crate::guard::throttle::Throttle;
 use crate::mail::Post;
 use ipse_model::Links;
-use ipse_store::Records;
+use ipse_store::{KeyTable, Records};
 use std::sync::Arc;
 
 /// The means of one installation.
@@ -13,6 +13,8 @@ pub(crate) struct Office<C> {
     pub(crate) links: Links,
     pub(crate) records: Records,
     pub(crate) counters: Arc<C>,
+    /// The keys as they are served, to be told at once of what changes here.
+    pub(crate) keys: Arc<KeyTable>,
     pub(crate) cookies: Cookies,
     pub(crate) hasher: Hasher,
     pub(crate) throttle: Throttle,

@@ -197,6 +197,12 @@ pub(crate) fn opened(mut reply: Reply) -> Reply {
     reply
 }
 
+/// A reply that no page of another origin may read, whatever it says: that there is nothing, too, is the member's own.
+pub(crate) fn closed_again(mut reply: Reply) -> Reply {
+    reply.headers_mut().remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+    reply
+}
+
 /// A reply that is the same for everybody, made and packed once: however many ask at once, there is one copy in memory.
 /// Whoever has it already is only told so.
 #[derive(Debug)]

@@ -86,7 +86,6 @@ pub(crate) fn find(path: &str) -> Option<Route<'_>> {
         ["reset"] => Route::Reset,
         ["reset", token] => Route::ResetLink(token),
         ["verify", token] => Route::SignUpLink(token),
-        ["email", token] => Route::EmailLink(token),
         ["dashboard"] => Route::Keys,
         ["dashboard", "keys"] => Route::CreateKey,
         ["dashboard", "keys", id] => Route::Key(key_id(id)?),
@@ -103,6 +102,7 @@ pub(crate) fn find(path: &str) -> Option<Route<'_>> {
         ["account", "export.json"] => Route::Export,
         ["account", "password"] => Route::SetPassword,
         ["account", "email"] => Route::SetEmail,
+        ["account", "email", token] => Route::EmailLink(token),
         ["account", "notices"] => Route::SetNotices,
         ["account", "sessions", "end"] => Route::EndSessions,
         ["account", "sessions", id, "end"] => Route::EndSession(number(id)?),
@@ -112,6 +112,12 @@ pub(crate) fn find(path: &str) -> Option<Route<'_>> {
         ["account", "delete"] => Route::DeleteAccount,
         _ => return None,
     })
+}
+
+/// Whether a path is of those where only somebody who is signed in has anything to do.
+pub(crate) fn is_for_members(path: &str) -> bool {
+    let area = path.strip_prefix('/').and_then(|path| path.split('/').next());
+    matches!(area, Some("dashboard" | "account" | "signout"))
 }
 
 impl Route<'_> {
@@ -153,18 +159,18 @@ impl Route<'_> {
         }
     }
 
-    /// Whether only somebody who is signed in has anything to do there.
-    pub(crate) fn is_for_members(self) -> bool {
-        !matches!(
+    /// Whether a form that is sent there may change how keys are served.
+    pub(crate) fn changes_keys(self) -> bool {
+        matches!(
             self,
-            Self::Public(_)
-                | Self::SignUp
-                | Self::SignIn
-                | Self::Code
-                | Self::Reset
-                | Self::ResetLink(_)
-                | Self::SignUpLink(_)
-                | Self::EmailLink(_)
+            Self::CreateKey
+                | Self::SetScope(_)
+                | Self::Deactivate(_)
+                | Self::Reactivate(_)
+                | Self::Resume(_)
+                | Self::Roll(_)
+                | Self::DeleteKey(_)
+                | Self::DeleteAccount
         )
     }
 
@@ -223,6 +229,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_the_members_own_is_known_by_its_path() {
+        for path in ["/dashboard", "/dashboard/nothing", "/account/email/x", "/signout"] {
+            assert!(is_for_members(path), "{path}");
+        }
+        for path in ["/", "/docs", "/dashboards", "/signin", "/reset/x", "/verify/x", ""] {
+            assert!(!is_for_members(path), "{path}");
+        }
+    }
+
+    #[test]
     fn a_path_leads_to_one_page_or_to_none() {
         #[track_caller]
         fn check(path: &str, expected: Option<Route<'_>>) {
@@ -236,6 +252,7 @@ mod tests {
         check("/account/sessions/end", Some(Route::EndSessions));
         check("/account/sessions/7/end", Some(Route::EndSession(7)));
         check("/reset/abc", Some(Route::ResetLink("abc")));
+        check("/account/email/abc", Some(Route::EmailLink("abc")));
         for nothing in [
             "",
             "docs",

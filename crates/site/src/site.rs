@@ -19,7 +19,7 @@ use http::{Method, header};
 use ipse_edge::{BodyFault, Reply, Visit};
 use ipse_geo::Atlas;
 use ipse_model::{Links, Now};
-use ipse_store::{Counters, Records};
+use ipse_store::{Counters, KeyTable, Records};
 use std::sync::Arc;
 
 /// All pages of one installation.
@@ -42,6 +42,8 @@ pub struct SitePlan<C> {
     pub records: Records,
     /// How much of a day is used.
     pub counters: Arc<C>,
+    /// The keys as they are served.
+    pub keys: Arc<KeyTable>,
     /// How mail leaves, if it does.
     pub mail: Option<MailPlan>,
     /// Whether anybody may make an account.
@@ -64,7 +66,7 @@ pub enum SiteError {
 impl<C: Counters> Site<C> {
     /// The pages of an installation.
     pub fn open(plan: SitePlan<C>) -> Result<Self, SiteError> {
-        let SitePlan { links, operator, records, counters, mail, sign_up_is_open, give_way } = plan;
+        let SitePlan { links, operator, records, counters, keys, mail, sign_up_is_open, give_way } = plan;
         let post = mail.as_ref().map(Post::open).transpose();
         let post = post.map_err(|error| SiteError::Mail(error.to_string()))?;
         let hasher = Hasher::start(give_way)?;
@@ -78,6 +80,7 @@ impl<C: Counters> Site<C> {
                 links,
                 records,
                 counters,
+                keys,
                 cookies,
                 hasher,
                 throttle,
@@ -90,9 +93,10 @@ impl<C: Counters> Site<C> {
     /// Answers everything outside `/api` and `/openapi.json`, with what the atlas knows of the visitor.
     pub async fn answer(&self, visit: &Visit, atlas: &Atlas) -> Reply {
         let reply = reply::packed(self.plain(visit, atlas).await, &visit.request.headers);
-        match route::find(visit.request.uri.path()) {
-            Some(route) if !route.is_for_members() => reply::opened(reply),
-            _ => reply,
+        if route::is_for_members(visit.request.uri.path()) {
+            reply::closed_again(reply)
+        } else {
+            reply::opened(reply)
         }
     }
 
@@ -179,7 +183,13 @@ impl<C: Counters> Site<C> {
         if !session::is_same(sent.text("csrf"), visitor.csrf()) {
             return unread(&office.links, Unread::Stale);
         }
-        self.sent(route, visit, visitor, &sent).await
+        let reply = self.sent(route, visit, visitor, &sent).await?;
+        if route.changes_keys() {
+            // What was changed here is so at once, and not only when the table is read the next time. If that fails, it
+            // is then, and the failure told there.
+            let _ = office.keys.refresh(visit.now).await;
+        }
+        Ok(reply)
     }
 
     /// Pages that are looked at.
@@ -199,9 +209,6 @@ impl<C: Counters> Site<C> {
             }
             (Route::SignUpLink(token), visitor) => {
                 sign_up::show_verify(office, visit, &visitor.into(), token).await
-            }
-            (Route::EmailLink(token), visitor) => {
-                email::show_confirm(office, visit, &visitor.into(), token).await
             }
             (route, Visitor::Member(member)) => self.shown_to_member(route, visit, &member).await,
             (_, Visitor::Halfway(_) | Visitor::Guest(_)) => Ok(to_sign_in(visit)),
@@ -223,6 +230,7 @@ impl<C: Counters> Site<C> {
             Route::Activity => activity::show(office, visit, member).await,
             Route::Export => export::download(office, visit, member).await,
             Route::Totp => totp::show(office, member).await,
+            Route::EmailLink(token) => email::show_confirm(office, visit, member, token).await,
             _ => Ok(reply::not_found(&office.links, &visit.request.headers)),
         }
     }
@@ -253,8 +261,8 @@ impl<C: Counters> Site<C> {
             (Route::SignUpLink(token), visitor) => {
                 sign_up::verify(office, visit, &visitor.into(), token, sent).await
             }
-            (Route::EmailLink(token), _) => email::confirm(office, visit, token).await,
             (route, Visitor::Member(member)) => self.sent_by_member(route, visit, &member, sent).await,
+            (Route::SignOut, Visitor::Halfway(halfway)) => sign_in::give_up(office, &halfway).await,
             (_, Visitor::Halfway(_) | Visitor::Guest(_)) => Ok(reply::see_other("/signin", &[])),
         }
     }
@@ -279,6 +287,7 @@ impl<C: Counters> Site<C> {
             Route::DeleteKey(id) => key_page::delete(office, visit, member, id, sent).await,
             Route::SetPassword => settings::send_password(office, visit, member, sent).await,
             Route::SetEmail => email::send(office, visit, member, sent).await,
+            Route::EmailLink(token) => email::confirm(office, visit, member, token).await,
             Route::SetNotices => settings::send_notices(office, visit, member, sent).await,
             Route::EndSessions => settings::end_sessions(office, visit, member).await,
             Route::EndSession(id) => {
@@ -352,11 +361,13 @@ mod tests {
             let folder = DataFolder::create(dir.path()).unwrap();
             let records = Records::open(&folder).await.unwrap();
             let counters = Ledger::open(&folder, &records, None, NOW).await.unwrap();
+            let keys = Arc::new(KeyTable::load(&records).await.unwrap());
             Site::open(SitePlan {
                 links: links(),
                 operator: Operator::default(),
                 records,
                 counters,
+                keys,
                 mail: None,
                 sign_up_is_open: true,
                 give_way: || (),

@@ -20,6 +20,6 @@ pub use keytable::KeyTable;
 pub use ledger::{Ledger, used_in_journal};
 pub use records::{
     Account, AccountId, Activity, ActivityRow, Created, Email, KeyRecord, Login, NewKey, NewToken,
-    NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Records, Session, Token,
+    NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof, Records, Session, Token,
     TokenPurpose, UsageRow, random_secret,
 };

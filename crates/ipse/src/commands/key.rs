@@ -6,7 +6,7 @@ use crate::settings::DataFlags;
 use crate::table::Table;
 use clap::{Args, Subcommand, ValueEnum};
 use ipse_model::{KEYS_PER_ACCOUNT, KeyId, KeyText, Scope};
-use ipse_store::{BootId, Created, Email, KeyRecord, NewKey, OwnedKey, Subject, used_in_journal};
+use ipse_store::{Activity, BootId, Created, Email, KeyRecord, NewKey, OwnedKey, Subject, used_in_journal};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -235,19 +235,32 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
             table.row(["used today".to_owned(), row.used_today.to_string()]);
             print(&table.to_string())
         }),
-        Command::Pause(one) => change(&one, "is paused", "was paused before", async |desk| {
-            desk.records.pause(one.id, desk.now).await
-        }),
-        Command::Resume(one) => {
-            change(&one, "is resumed", "was not paused", async |desk| desk.records.resume(one.id).await)
+        Command::Pause(one) => {
+            change(&one, "is paused", "was paused before", Some(Activity::KeyPaused), async |desk| {
+                desk.records.pause(one.id, desk.now).await
+            })
         }
-        Command::Activate(one) => change(&one, "is activated", "was not deactivated", async |desk| {
-            desk.records.set_active(one.id, true).await
-        }),
-        Command::Deactivate(one) => change(&one, "is deactivated", "was deactivated before", async |desk| {
-            desk.records.set_active(one.id, false).await
-        }),
+        Command::Resume(one) => {
+            change(&one, "is resumed", "was not paused", Some(Activity::KeyResumed), async |desk| {
+                desk.records.resume(one.id).await
+            })
+        }
+        Command::Activate(one) => change(
+            &one,
+            "is activated",
+            "was not deactivated",
+            Some(Activity::KeyReactivated),
+            async |desk| desk.records.set_active(one.id, true).await,
+        ),
+        Command::Deactivate(one) => change(
+            &one,
+            "is deactivated",
+            "was deactivated before",
+            Some(Activity::KeyDeactivated),
+            async |desk| desk.records.set_active(one.id, false).await,
+        ),
         Command::Delete(one) => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
+            tell_owner(desk, one.id, Activity::KeyDeleted).await?;
             if !desk.records.delete_key(one.id).await? {
                 return Err(no_such(one.id));
             }
@@ -257,6 +270,7 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
         Command::Roll { keep, one } => at_desk(&one.flags, Beginning::NeedsData, async |desk| {
             let keep_ms = keep.map_or(0, Keep::ms);
             let text = desk.records.roll(one.id, keep_ms, desk.now).await?.ok_or_else(|| no_such(one.id))?;
+            tell_owner(desk, one.id, Activity::KeyRolled).await?;
             reveal(&text, one.id)?;
             let old = match keep {
                 Some(_) => format!("works until {}", moment(desk.now.unix_ms + keep_ms)),
@@ -267,12 +281,16 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
         }),
         Command::Scope { one, scope } => {
             let (now, before) = (format!("has the scope {scope}"), format!("had the scope {scope} already"));
-            change(&one, &now, &before, async |desk| desk.records.set_scope(one.id, scope).await)
+            change(&one, &now, &before, Some(Activity::KeyScopeChanged), async |desk| {
+                desk.records.set_scope(one.id, scope).await
+            })
         }
         Command::Limit { one, daily_limit } => {
             let now = format!("may make {daily_limit} requests a day");
             let before = format!("had the daily limit {daily_limit} already");
-            change(&one, &now, &before, async |desk| desk.records.set_daily_limit(one.id, daily_limit).await)
+            change(&one, &now, &before, None, async |desk| {
+                desk.records.set_daily_limit(one.id, daily_limit).await
+            })
         }
     }
 }
@@ -282,14 +300,24 @@ fn change(
     one: &One,
     now: &str,
     before: &str,
+    activity: Option<Activity>,
     work: impl AsyncFnOnce(&Desk) -> Result<bool, ipse_store::Error>,
 ) -> Result<(), Error> {
     at_desk(&one.flags, Beginning::NeedsData, async |desk| {
-        let told = if work(desk).await? { now } else { before };
+        let changed = work(desk).await?;
+        if let Some(activity) = activity.filter(|_| changed) {
+            tell_owner(desk, one.id, activity).await?;
+        }
+        let told = if changed { now } else { before };
         let key = desk.records.key(one.id).await?.ok_or_else(|| no_such(one.id))?;
         say(&format!("Key {} {told}. Its state is {}.", one.id, key.state.as_str()));
         Ok(())
     })
+}
+
+/// Notes what was done where the key's owner can read it.
+async fn tell_owner(desk: &Desk, id: KeyId, activity: Activity) -> Result<(), Error> {
+    Ok(desk.records.note_of_key(id, activity, Some("by the operator"), desk.now).await?)
 }
 
 /// Prints a key alone, the only time that it can be.

@@ -124,7 +124,7 @@ fn what_is_typed_wrongly_is_said_beside_its_field_and_kept() {
     check("you@example.com", "", "Choose a password");
     check("you@example.com", "short", "Use at least 8 characters");
     check("you@example.com", "Password", "guessers try first");
-    check("you@example.com", "you@example.com", "should not be your own e-mail address");
+    check("you@example.com", "you@example.com", "is made of your e-mail address");
     let reply = check("taken@example.com", PASSWORD, "There is an account with this address already");
     assert!(reply.body.contains("value=\"taken@example.com\""));
     assert!(reply.body.contains("aria-invalid=\"true\"") && reply.body.contains("email-error"));
@@ -375,4 +375,53 @@ fn known_and_unknown_addresses_are_answered_alike() {
     for _ in 0..8 {
         assert_eq!(answer("known@example.com"), answer("unknown@example.com"));
     }
+}
+
+#[test]
+fn a_guesser_of_codes_does_not_keep_the_owner_out() {
+    let (house, _) = House::build(Plan::default());
+    let mut owner = member(&house, "you@example.com");
+    let hidden =
+        ipse_testkit::hidden_fields(&owner.get("/account/totp").unwrap().body, "/account/totp").unwrap();
+    let secret = hidden.iter().find(|(name, _)| name == "secret").unwrap().1.clone();
+    let first = code(&secret, NOON);
+    let mut fields: Vec<(&str, &str)> =
+        hidden.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    fields.extend([("code", first.as_str()), ("password", PASSWORD)]);
+    assert_eq!(owner.post("/account/totp", &fields).unwrap().status, 200);
+    owner.submit("/account", "/signout", &[]).unwrap();
+    // Somebody has learned the password, and tries codes.
+    let mut guesser = Visitor::new(house.address);
+    sign_in(&mut guesser, "you@example.com", PASSWORD);
+    for _ in 0..10 {
+        guesser.submit("/signin/code", "/signin/code", &[("code", "000000")]).unwrap();
+    }
+    house.hand.set(later(30));
+    sign_in(&mut owner, "you@example.com", PASSWORD);
+    let reply = owner.submit("/signin/code", "/signin/code", &[("code", &code(&secret, later(30)))]).unwrap();
+    leads_to(&reply, "/dashboard?signed-in");
+    // Whoever waits halfway is in no list, and may give up.
+    assert_eq!(owner.get("/account").unwrap().body.matches("/end\"").count(), 0);
+    let given_up = guesser.post("/signout", &[]).unwrap();
+    assert_eq!(given_up.status, 403, "even that takes the secret of the form");
+}
+
+#[test]
+fn what_is_deleted_is_not_left_in_the_files() {
+    let (mut house, _) = House::build(Plan::default());
+    let mut visitor = member(&house, "forgotten-person@example.com");
+    visitor.submit("/dashboard", "/dashboard/keys", &[("name", "forgotten key"), ("scope", "ip")]).unwrap();
+    let fields = [("confirm", "forgotten-person@example.com"), ("password", PASSWORD)];
+    leads_to(&visitor.submit("/account", "/account/delete", &fields).unwrap(), "/signin?deleted");
+    house.end();
+    let mut files = 0;
+    for entry in std::fs::read_dir(house.dir.path().join("data")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+            assert!(!text.contains("forgotten"), "{}", path.display());
+            files += 1;
+        }
+    }
+    assert!(files > 0);
 }

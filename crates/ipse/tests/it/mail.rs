@@ -169,8 +169,15 @@ fn links_work_once_and_for_20_minutes() {
     for _ in 0..3 {
         assert_eq!(visitor.get(&link).unwrap().status, 200);
     }
-    leads_to(&visitor.submit(&link, &link, &new).unwrap(), "/signin?reset");
+    // Whoever came by the link is no stranger, however many guess at the same time.
+    let mut anew = Visitor::new(house.address);
+    leads_to(&anew.submit(&link, &link, &new).unwrap(), "/signin?reset");
     assert_eq!(visitor.get(&link).unwrap().status, 410);
+    for _ in 0..8 {
+        sign_in(&mut Visitor::new(house.address), "you@example.com", "a wrong password");
+    }
+    leads_to(&sign_in(&mut anew, "you@example.com", "another password"), "/dashboard?signed-in");
+    house.hand.set(later(20 * 60 + 120));
     leads_to(&sign_in(&mut visitor, "you@example.com", "another password"), "/dashboard?signed-in");
 }
 
@@ -233,4 +240,27 @@ fn owners_are_told_of_a_pause_and_of_their_day_once_each_and_only_if_they_want()
     told("Your key “Last” is paused", &[]);
     assert_eq!(mailbox.waiting(), 0);
     assert!(quiet.get("/dashboard").unwrap().body.contains("since 12:0"), "it was paused all the same");
+}
+
+#[test]
+fn a_new_address_is_confirmed_by_its_owner_alone_and_the_old_one_is_told_in_time() {
+    let (house, mailbox) = with_mailbox();
+    let mut owner = member(&house, &mailbox, "old@example.com");
+    let fields = [("email", "new@example.com"), ("password", PASSWORD)];
+    leads_to(&owner.submit("/account", "/account/email", &fields).unwrap(), "/account?done=email-sent");
+    let warning = mailbox.next("old@example.com").unwrap();
+    assert!(warning.text.contains("asked for another e-mail address"), "{}", warning.text);
+    let link = next_link(&house, &mailbox, "new@example.com");
+    // Somebody to whom the letter went by mistake, or who has an account of their own.
+    let mut stranger = Visitor::new(house.address);
+    assert!(
+        stranger.get(&link).unwrap().header("location").is_some_and(|to| to.starts_with("/signin?next="))
+    );
+    let mut other = member(&house, &mailbox, "other@example.com");
+    assert_eq!(other.get(&link).unwrap().status, 410);
+    leads_to(&owner.submit(&link, &link, &[]).unwrap(), "/account?done=email");
+    let told = mailbox.next("old@example.com").unwrap();
+    assert!(!told.text.contains("/reset"), "it would be of no use to the old address: {}", told.text);
+    assert!(told.header("message-id").is_some() && told.header("mime-version") == Some("1.0"));
+    leads_to(&sign_in(&mut stranger, "new@example.com", PASSWORD), "/dashboard?signed-in");
 }

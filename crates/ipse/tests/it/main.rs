@@ -171,12 +171,19 @@ impl House {
     }
 }
 
-impl Drop for House {
-    fn drop(&mut self) {
+impl House {
+    /// Stops the server and waits until everything is written.
+    fn end(&mut self) {
         drop(self.stop.take());
         if let Some(running) = self.running.take() {
             let _ = self.runtime.block_on(running);
         }
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -72,10 +72,17 @@ impl Owner {
         }
         let key = self.path("/dashboard/keys/ID");
         pages.push(self.visitor.get(&key).unwrap().body);
-        // A new secret is offered each time.
+        // A new secret is offered each time, and a new number for what is to be done once.
         pages[2] = pages[2].contains("Switch it on").to_string();
-        pages
+        pages.iter().map(|page| without_numbers(page)).collect()
     }
+}
+
+/// A page without the numbers of its forms.
+fn without_numbers(page: &str) -> String {
+    let mut parts = page.split("name=\"once\" value=\"");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |page, part| page + part.split_once('"').unwrap().1)
 }
 
 fn attempt(visitor: &mut Visitor, path: &str, headers: &[(&str, &str)], fields: &[(&str, &str)]) -> Response {

@@ -4,7 +4,7 @@ use super::link::{self, Link};
 use super::settings::{self, Section, is_own_password};
 use super::{judge_email, patience};
 use crate::guard::form::Form;
-use crate::guard::session::{Guest, Member};
+use crate::guard::session::Member;
 use crate::guard::throttle::Subject;
 use crate::mail::Letter;
 use crate::office::{Office, Trouble};
@@ -19,7 +19,7 @@ use ipse_store::{Activity, TokenPurpose};
 #[template(path = "confirm_email.html")]
 struct Confirm<'a> {
     page: Page<'a>,
-    csrf: &'a str,
+    member: &'a Member,
     token: &'a str,
     email: String,
 }
@@ -62,42 +62,54 @@ pub(crate) async fn send<C>(
     let link = Link { purpose, account: Some(member.account), email: Some(&email), password: None };
     let token = link::make(office, link, visit.now).await?;
     office.records.note_activity(member.account, Activity::EmailChangeAsked, None, None, visit.now).await?;
+    // While the old address is still the account's, its owner can do something about it.
+    let what = "Somebody who is signed in to your account asked for another e-mail address for it. Nothing is changed until \
+                the link that went to that address is opened.";
+    post.send(Letter::changed(&office.links, &member.email, what));
     post.send(Letter::confirm_email(&office.links, email.as_str(), &token));
     Ok(reply::see_other("/account?done=email-sent", &[]))
 }
 
-/// The page behind the link of the letter; only its button does something.
+/// The page behind the link of the letter; only its button does something. It is for whoever asked for it: somebody to whom
+/// the letter went by mistake can do nothing with it.
 pub(crate) async fn show_confirm<C>(
     office: &Office<C>,
     visit: &Visit,
-    guest: &Guest,
+    member: &Member,
     token: &str,
 ) -> Result<Reply, Trouble> {
     let found = link::look_at(office, visit, token, TokenPurpose::Email).await?;
+    let found = found.filter(|found| found.account == Some(member.account));
     let Some(email) = found.and_then(|found| found.email) else { return link_is_over(&office.links) };
-    let template = Confirm { page: frame(office), csrf: &guest.csrf, token, email: email.to_string() };
-    reply::private(Private::OK.with_cookies(&guest.cookie), &template)
+    let template = Confirm { page: frame(office, member), member, token, email: email.to_string() };
+    reply::private(Private::OK, &template)
 }
 
 /// The button: the account has a new address.
-pub(crate) async fn confirm<C>(office: &Office<C>, visit: &Visit, token: &str) -> Result<Reply, Trouble> {
+pub(crate) async fn confirm<C>(
+    office: &Office<C>,
+    visit: &Visit,
+    member: &Member,
+    token: &str,
+) -> Result<Reply, Trouble> {
+    let found = link::look_at(office, visit, token, TokenPurpose::Email).await?;
+    if found.is_none_or(|found| found.account != Some(member.account)) {
+        return link_is_over(&office.links);
+    }
     let taken = link::take(office, visit, token, TokenPurpose::Email).await?;
-    let found = taken.and_then(|token| Some((token.account?, token.email?)));
-    let Some((account, email)) = found else { return link_is_over(&office.links) };
-    let before = office.records.profile(account).await?.map(|profile| profile.email);
-    if !office.records.set_email(account, &email, true, visit.now).await? {
-        let page = Page { title: "Nothing was changed", ..frame(office) };
+    let Some(email) = taken.and_then(|token| token.email) else { return link_is_over(&office.links) };
+    if !office.records.set_email(member.account, &email, true, visit.now).await? {
+        let page = Page { title: "Nothing was changed", ..frame(office, member) };
         let link = Some(("/account", "Your account"));
         return Told { page, lead: TAKEN, details: "", link }.reply(Private::UNFIT);
     }
-    office.records.note_activity(account, Activity::EmailChanged, None, None, visit.now).await?;
-    if let (Some(post), Some(before)) = (&office.post, before) {
-        post.send(Letter::changed(&office.links, &before, "Your account has another e-mail address now."));
+    office.records.note_activity(member.account, Activity::EmailChanged, None, None, visit.now).await?;
+    if let Some(post) = &office.post {
+        post.send(Letter::email_changed(&office.links, &member.email));
     }
     Ok(reply::see_other("/account?done=email", &[]))
 }
 
-fn frame<C>(office: &Office<C>) -> Page<'_> {
-    let title = "Confirm your new address";
-    Page::public(&office.links, Here::Elsewhere, title, "Confirm the new e-mail address of your account.")
+fn frame<'a, C>(office: &'a Office<C>, member: &'a Member) -> Page<'a> {
+    Page::of(member, &office.links, Here::Account, "Confirm your new address")
 }

@@ -3,15 +3,18 @@
 use crate::guard::session::{self, Member};
 use crate::office::{Office, Trouble};
 use crate::reply::{self, Download};
+use http::Method;
 use ipse_edge::{Reply, Visit};
 use ipse_model::Day;
-use ipse_store::{Activity, OwnedKey, Subject};
+use ipse_store::{Activity, Outcomes, OwnedKey, Subject};
 use serde_json::{Value, json};
 
 /// How far back counts are kept for charts.
 const DAYS: u32 = 400;
+/// Hours are kept for as many days.
+const HOURS_KEPT_DAYS: u32 = 9;
 /// More lines than are ever kept.
-const LINES: u32 = 1_000;
+const LINES: u32 = 10_000;
 
 /// The document.
 pub(crate) async fn download<C: ipse_store::Counters>(
@@ -21,7 +24,10 @@ pub(crate) async fn download<C: ipse_store::Counters>(
 ) -> Result<Reply, Trouble> {
     let records = &office.records;
     let now = visit.now;
-    records.note_activity(member.account, Activity::DataExported, None, None, now).await?;
+    // A browser that only asks how large it is takes nothing along.
+    if visit.request.method == Method::GET {
+        records.note_activity(member.account, Activity::DataExported, None, None, now).await?;
+    }
     let Some(profile) = records.profile(member.account).await? else {
         return Ok(reply::see_other("/signin", &[]));
     };
@@ -31,7 +37,15 @@ pub(crate) async fn download<C: ipse_store::Counters>(
     for key in records.keys_of(member.account).await? {
         let used = office.counters.used(Subject::Key(key.record.id), now.day()).await?;
         let days = records.outcomes_by_day(key.record.id, Day(now.day().0.saturating_sub(DAYS))).await?;
-        keys.push(key_document(&key, used, &days));
+        let mut hours = Vec::new();
+        for day in (0..HOURS_KEPT_DAYS).rev().map(|back| Day(now.day().0.saturating_sub(back))) {
+            let counted = records.outcomes_by_hour(key.record.id, day).await?;
+            hours.extend(counted.into_iter().map(|(hour, outcomes)| {
+                counts("hour", &format!("{}T{hour:02}:00Z", crate::utc::iso(day)), &outcomes)
+            }));
+        }
+        let told = records.notices_told(key.record.id).await?;
+        keys.push(key_document(&key, used, &days, &hours, &told));
     }
     let activity: Vec<Value> = records
         .activity(member.account, LINES)
@@ -51,6 +65,7 @@ pub(crate) async fn download<C: ipse_store::Counters>(
         "account": {
             "email": profile.email,
             "created": moment(profile.created_ms),
+            "address_that_waits_for_its_link": records.pending_email(member.account, now).await?,
             "address_verified": profile.verified_ms.map(moment),
             "has_password": profile.has_password,
             "has_second_factor": profile.has_totp,
@@ -70,7 +85,22 @@ pub(crate) async fn download<C: ipse_store::Counters>(
     Ok(reply::download(Download::Json, "ipse-account.json", text))
 }
 
-fn key_document(key: &OwnedKey, used: u32, days: &[(Day, ipse_store::Outcomes)]) -> Value {
+fn counts(name: &str, value: &str, outcomes: &Outcomes) -> Value {
+    json!({
+        name: value,
+        "answered": outcomes.answered,
+        "over_quota": outcomes.over_quota,
+        "refused": outcomes.refused,
+    })
+}
+
+fn key_document(
+    key: &OwnedKey,
+    used: u32,
+    days: &[(Day, Outcomes)],
+    hours: &[Value],
+    told: &[(String, i64)],
+) -> Value {
     let record = &key.record;
     json!({
         "id": record.id.0,
@@ -88,12 +118,10 @@ fn key_document(key: &OwnedKey, used: u32, days: &[(Day, ipse_store::Outcomes)])
             "last_four": old.last_four,
             "ends": moment(old.ends_ms),
         })),
-        "days": days.iter().map(|(day, outcomes)| json!({
-            "day": crate::utc::iso(*day),
-            "answered": outcomes.answered,
-            "over_quota": outcomes.over_quota,
-            "refused": outcomes.refused,
-        })).collect::<Vec<_>>(),
+        "days": days.iter().map(|(day, outcomes)| counts("day", &crate::utc::iso(*day), outcomes)).collect::<Vec<_>>(),
+        "hours": hours,
+        // Of a pause its moment, of a quota the day that it was told on.
+        "told": told.iter().map(|(kind, occasion)| json!({ "what": kind, "occasion": occasion })).collect::<Vec<_>>(),
     })
 }
 

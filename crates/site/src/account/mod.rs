@@ -28,5 +28,9 @@ fn judge_email(typed: &str) -> Result<Email, String> {
     if typed.is_empty() {
         return Err("Type your e-mail address.".to_owned());
     }
-    typed.parse().map_err(|_| "This is no e-mail address. It should look like you@example.com.".to_owned())
+    // What no mail server would take is no address, even where none is asked.
+    let is_plain = typed.chars().all(|character| character.is_ascii_graphic() || character.is_alphanumeric());
+    let is_address = is_plain && typed.parse::<lettre::Address>().is_ok();
+    let email = typed.parse().ok().filter(|_| is_address);
+    email.ok_or_else(|| "This is no e-mail address. It should look like you@example.com.".to_owned())
 }

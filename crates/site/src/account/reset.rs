@@ -8,7 +8,7 @@ use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::form::Form;
 use crate::guard::password;
-use crate::guard::session::Guest;
+use crate::guard::session::{self, Guest};
 use crate::guard::throttle::Subject;
 use crate::mail::Letter;
 use crate::office::{Office, Trouble};
@@ -170,5 +170,7 @@ pub(crate) async fn send_new<C>(
             "A new password was set for your account, by a link.",
         ));
     }
-    Ok(reply::see_other("/signin?reset", &[]))
+    // Who came by the link is no stranger: whatever others guess meanwhile, they get in.
+    let device = session::device_cookie(office.cookies, &hash)?;
+    Ok(reply::see_other("/signin?reset", &[device]))
 }

@@ -209,8 +209,11 @@ pub(crate) async fn send_notices<C>(
     sent: &Form,
 ) -> Result<Reply, Trouble> {
     let (pause, quota) = (sent.is_ticked("mail_pause"), sent.is_ticked("mail_quota"));
-    office.records.set_notices(member.account, pause, quota).await?;
-    office.records.note_activity(member.account, Activity::NoticesChanged, None, None, visit.now).await?;
+    let before = office.records.profile(member.account).await?;
+    if before.is_some_and(|profile| (profile.mail_pause, profile.mail_quota) != (pause, quota)) {
+        office.records.set_notices(member.account, pause, quota).await?;
+        office.records.note_activity(member.account, Activity::NoticesChanged, None, None, visit.now).await?;
+    }
     Ok(reply::see_other("/account?done=notices", &[]))
 }
 

@@ -15,7 +15,7 @@ use crate::page::{Here, Page};
 use crate::reply::{self, Private};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
-use ipse_store::{Activity, Login};
+use ipse_store::{Activity, Login, Proof};
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -77,21 +77,20 @@ pub(crate) fn show<C>(office: &Office<C>, visit: &Visit, guest: &Guest) -> Resul
     let query = visit.request.uri.query().unwrap_or_default();
     let next = next_of(query);
     let tell = |class, text: &str| Some(Notice { class, text: text.to_owned() });
-    let notice = if query.split('&').any(|part| part == "reset") {
-        tell("notice-success", "Your new password is set. Sign in with it.")
-    } else if query.split('&').any(|part| part == "signed-out") {
-        tell("notice-success", "You are signed out.")
-    } else if query.split('&').any(|part| part == "deleted") {
-        tell("notice-success", "Your account is deleted, with everything that was stored about it.")
-    } else if query.split('&').any(|part| part == "no-cookie") {
-        tell(
+    let notice = query.split('&').find_map(|part| match part {
+        "reset" => tell("notice-success", "Your new password is set. Sign in with it."),
+        "signed-out" => tell("notice-success", "You are signed out."),
+        "deleted" => tell("notice-success", "Your account is deleted, with everything that was stored about it."),
+        "changed" => {
+            tell("notice-warn", "The password or the second factor was changed at this moment. Sign in again.")
+        }
+        "no-cookie" => tell(
             "notice-warn",
             "Your browser did not keep the cookie of your sign-in. Allow cookies for this site; and if its address begins \
              with http://, open it by HTTPS.",
-        )
-    } else {
-        None
-    };
+        ),
+        _ => None,
+    });
     form(office, guest, Private::OK, fields("", None, None), &next, notice)
 }
 
@@ -131,19 +130,29 @@ pub(crate) async fn send<C>(
     office.throttle.take_back(source, visit.now);
     let Some(login) = login else { return Ok(reply::see_other("/signin", &[])) };
     if login.totp_secret.is_some() {
-        let cookies = session::begin(office, visit, login.id, true).await?;
         let next = encoded(next);
-        return Ok(reply::see_other(&format!("/signin/code?next={next}"), &cookies));
+        let begun = session::begin(office, visit, &proof(&login), true).await?;
+        return Ok(match begun {
+            Some(cookies) => reply::see_other(&format!("/signin/code?next={next}"), &cookies),
+            None => reply::see_other("/signin?changed", &[]),
+        });
     }
     welcome(office, visit, &login, next).await
 }
 
+/// What was checked, as the records held it then.
+fn proof(login: &Login) -> Proof<'_> {
+    let (password, totp_secret) = (login.password.as_deref(), login.totp_secret.as_deref());
+    Proof { account: login.id, password, totp_secret }
+}
+
 /// Everything was right: a session begins.
 async fn welcome<C>(office: &Office<C>, visit: &Visit, login: &Login, next: &str) -> Result<Reply, Trouble> {
+    let Some(cookies) = session::welcome(office, visit, &proof(login)).await? else {
+        return Ok(reply::see_other("/signin?changed", &[]));
+    };
     let device = device::name(&visit.request.headers);
     office.records.note_activity(login.id, Activity::SignedIn, None, Some(&device), visit.now).await?;
-    let hash = login.password.as_deref().unwrap_or_default();
-    let cookies = session::welcome(office, visit, login.id, hash).await?;
     // The page behind it tells whether the browser kept the cookie.
     let next = if next == "/dashboard" { "/dashboard?signed-in" } else { next };
     Ok(reply::see_other(next, &cookies))
@@ -180,7 +189,10 @@ pub(crate) async fn send_code<C>(
     let Some(login) = office.records.login_of(halfway.account).await? else {
         return Ok(reply::see_other("/signin", &[]));
     };
-    let (subject, source) = (Subject::Code(login.id.0), Subject::source(visit.client.address));
+    let mark = office.cookies.read(&visit.request.headers, Cookie::Device).unwrap_or_default();
+    let is_known = login.password.as_deref().is_some_and(|hash| device::is_known(mark, hash));
+    let subject = if is_known { Subject::DeviceCode(login.id.0, mark) } else { Subject::Code(login.id.0) };
+    let source = Subject::source(visit.client.address);
     if let Err(wait) = office.throttle.admit(&[subject, source], visit.now) {
         return code_form(office, halfway, Private::wait(wait.seconds), Some(patience(wait)), next);
     }
@@ -212,6 +224,12 @@ pub(super) async fn is_right_code<C>(
         office.records.note_activity(login.id, Activity::RecoveryCodeUsed, None, None, visit.now).await?;
     }
     Ok(used)
+}
+
+/// Ends a sign-in that waits for its second factor.
+pub(crate) async fn give_up<C>(office: &Office<C>, halfway: &Halfway) -> Result<Reply, Trouble> {
+    office.records.end_session_by(&halfway.session).await?;
+    Ok(reply::see_other("/signin?signed-out", &[office.cookies.clear(Cookie::Session)]))
 }
 
 /// Ends the session of this browser.

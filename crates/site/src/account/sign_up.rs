@@ -15,7 +15,7 @@ use crate::reply::{self, Private};
 use crate::told::{Told, link_is_over};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
-use ipse_store::{Activity, Email, TokenPurpose};
+use ipse_store::{Activity, Email, Proof, TokenPurpose};
 
 #[derive(Template)]
 #[template(path = "sign_up.html")]
@@ -108,7 +108,8 @@ pub(crate) async fn send<C>(
         return form(office, guest, Private::UNFIT, fields, None);
     };
     office.records.note_activity(account, Activity::SignedUp, None, None, visit.now).await?;
-    let cookies = session::welcome(office, visit, account, &hash).await?;
+    let proof = Proof { account, password: Some(&hash), totp_secret: None };
+    let cookies = session::welcome(office, visit, &proof).await?.unwrap_or_default();
     Ok(reply::see_other("/dashboard", &cookies))
 }
 
@@ -200,6 +201,7 @@ pub(crate) async fn verify<C>(
         return Told { page, lead, details: "", link }.reply(Private::UNFIT);
     };
     office.records.note_activity(account, Activity::SignedUp, None, None, visit.now).await?;
-    let cookies = session::welcome(office, visit, account, &hash).await?;
+    let proof = Proof { account, password: Some(&hash), totp_secret: None };
+    let cookies = session::welcome(office, visit, &proof).await?.unwrap_or_default();
     Ok(reply::see_other("/dashboard", &cookies))
 }

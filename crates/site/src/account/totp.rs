@@ -129,7 +129,9 @@ pub(crate) async fn turn_on<C>(
     }
     let codes = RecoveryCode::from_random()?;
     let hashes: Vec<SecretHash> = codes.iter().map(RecoveryCode::hash).collect();
-    office.records.set_totp(member.account, &authenticator.secret(), step, &hashes).await?;
+    if !office.records.set_totp(member.account, &authenticator.secret(), step, &hashes).await? {
+        return show(office, member).await;
+    }
     told(office, visit, member, Activity::TotpOn, "Two-factor sign-in was switched on for your account.")
         .await?;
     show_codes(office, member, &codes)

@@ -4,6 +4,7 @@ pub(crate) mod cookie;
 pub(crate) mod device;
 pub(crate) mod form;
 pub(crate) mod hasher;
+pub(crate) mod once;
 pub(crate) mod origin;
 pub(crate) mod password;
 pub(crate) mod second_factor;

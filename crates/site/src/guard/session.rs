@@ -8,7 +8,7 @@ use crate::office::{Office, Trouble};
 use http::HeaderValue;
 use ipse_edge::Visit;
 use ipse_model::{Now, Secret, SecretHash};
-use ipse_store::AccountId;
+use ipse_store::{AccountId, Proof};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub(crate) struct Guest {
 pub(crate) struct Halfway {
     pub(crate) account: AccountId,
     pub(crate) csrf: String,
+    pub(crate) session: SecretHash,
 }
 
 /// Somebody who is signed in.
@@ -86,7 +87,7 @@ async fn signed_in<C>(office: &Office<C>, secret: &Secret, now: Now) -> Result<O
     let Some(session) = found else { return Ok(None) };
     let csrf = csrf(secret);
     if session.second_factor_due {
-        let halfway = Halfway { account: session.account, csrf };
+        let halfway = Halfway { account: session.account, csrf, session: hash };
         let in_time = session.created_ms > before(now, HALFWAY);
         return Ok(in_time.then_some(Visitor::Halfway(halfway)));
     }
@@ -104,37 +105,41 @@ async fn signed_in<C>(office: &Office<C>, secret: &Secret, now: Now) -> Result<O
 }
 
 /// Begins a session in place of whatever session this browser had, and gives the cookies that go with it.
+///
+/// `None` if the password or the second factor were changed since they were checked.
 pub(crate) async fn begin<C>(
     office: &Office<C>,
     visit: &Visit,
-    account: AccountId,
+    proof: &Proof<'_>,
     second_factor_due: bool,
-) -> Result<Vec<HeaderValue>, Trouble> {
+) -> Result<Option<Vec<HeaderValue>>, Trouble> {
     let (cookies, headers) = (office.cookies, &visit.request.headers);
     if let Some(before) = cookies.secret(headers, Cookie::Session) {
         office.records.end_session_by(&before.hash()).await?;
     }
     let secret = Secret::from_random(getrandom::fill)?;
     let device = super::device::name(headers);
-    office.records.begin_session(account, &secret.hash(), &device, second_factor_due, visit.now).await?;
+    let hash = secret.hash();
+    if !office.records.begin_session(proof, &hash, &device, second_factor_due, visit.now).await? {
+        return Ok(None);
+    }
     let lasts = if second_factor_due { HALFWAY } else { LONGEST };
-    Ok(vec![
+    Ok(Some(vec![
         cookies.set(Cookie::Session, &secret.reveal(), Some(lasts)),
         // Forms that were opened before are worthless from now on.
         cookies.clear(Cookie::Form),
-    ])
+    ]))
 }
 
-/// The same for somebody with this password, whose device is known from now on.
+/// The same for somebody who has shown all that is asked for, and whose device is known from now on.
 pub(crate) async fn welcome<C>(
     office: &Office<C>,
     visit: &Visit,
-    account: AccountId,
-    password_hash: &str,
-) -> Result<Vec<HeaderValue>, Trouble> {
-    let mut cookies = begin(office, visit, account, false).await?;
-    cookies.push(device_cookie(office.cookies, password_hash)?);
-    Ok(cookies)
+    proof: &Proof<'_>,
+) -> Result<Option<Vec<HeaderValue>>, Trouble> {
+    let Some(mut cookies) = begin(office, visit, proof, false).await? else { return Ok(None) };
+    cookies.push(device_cookie(office.cookies, proof.password.unwrap_or_default())?);
+    Ok(Some(cookies))
 }
 
 /// The cookie by which an owner is told from strangers who guess the password.

@@ -19,6 +19,8 @@ pub(crate) enum Subject<'a> {
     Device(&'a str, &'a str),
     /// Codes of the second factor of one account.
     Code(i64),
+    /// The same from one device that its owner has come from.
+    DeviceCode(i64, &'a str),
     /// The password of one account, asked of somebody who is signed in to it.
     Member(i64),
     /// Whatever comes from one source: an address, or a network of IPv6 as customers get it.
@@ -42,7 +44,7 @@ impl Subject<'_> {
 
     fn patience(self) -> Patience {
         match self {
-            Self::Account(_) | Self::Device(..) | Self::Code(_) | Self::Member(_) => {
+            Self::Account(_) | Self::Device(..) | Self::Code(_) | Self::DeviceCode(..) | Self::Member(_) => {
                 Patience { free: 5, longest_s: 60 }
             }
             // Many people may share an address.

@@ -80,7 +80,8 @@ impl Letter {
             "Confirm your new e-mail address".to_owned(),
             &[
                 "Open this link to make this the address of your account. It works once, for 20 minutes:",
-                &format!("{base}/email/{token}"),
+                &format!("{base}/account/email/{token}"),
+                "You have to be signed in to open it.",
                 "If you did not ask for it, ignore this letter: nothing happens without the link.",
             ],
             links,
@@ -98,6 +99,20 @@ impl Letter {
                 what,
                 &format!("If this was not you, set a new password at once: {base}/reset"),
                 &format!("What was done, and when, stands in your account: {base}/account/activity"),
+            ],
+            links,
+        )
+    }
+
+    /// The account has another address; this goes to the one before, by which nobody can sign in any more.
+    pub(crate) fn email_changed(links: &Links, to: &str) -> Self {
+        write(
+            "email_changed",
+            to,
+            "Your account has another e-mail address".to_owned(),
+            &[
+                "Your account has another e-mail address now: it is opened with that one, and letters go there.",
+                "If this was not you, write to whoever runs this server: they can give the account back to you.",
             ],
             links,
         )

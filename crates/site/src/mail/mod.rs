@@ -166,8 +166,20 @@ impl Post {
             .from(self.from.clone())
             .to(to)
             .subject(letter.subject.clone())
+            .message_id(Some(self.message_id()?))
+            .header(lettre::message::header::MIME_VERSION_1_0)
             .header(lettre::message::header::ContentType::TEXT_PLAIN)
             .body(letter.body.clone())?)
+    }
+}
+
+impl Post {
+    /// A name for one letter, of our own domain and never of this machine.
+    fn message_id(&self) -> Result<String, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        let name = u128::from_be_bytes(bytes);
+        Ok(format!("<{name:032x}@{}>", self.from.email.domain()))
     }
 }
 

@@ -6,8 +6,8 @@ use ipse_model::{KeyId, Now};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
-/// As many lines are kept of one account.
-const LINES_KEPT: i64 = 500;
+/// As many lines of each kind are kept of one account: however often something is done, it pushes nothing else out.
+const LINES_KEPT: i64 = 100;
 
 /// Declares the kinds with the words that stand in the database, once for writing and for reading.
 macro_rules! activities {
@@ -119,6 +119,25 @@ impl Records {
         work.await.map_err(self.failed())
     }
 
+    /// Notes what the operator did to a key, for its owner to read. Before a key is deleted, for then nobody knows whose it was.
+    pub async fn note_of_key(
+        &self,
+        key: KeyId,
+        what: Activity,
+        detail: Option<&str>,
+        now: Now,
+    ) -> Result<(), Error> {
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            let owner = sqlx::query("SELECT account_id FROM keys WHERE id = $1").bind(key.0);
+            if let Some(row) = owner.fetch_optional(&mut *tx).await? {
+                note(&mut tx, AccountId(row.try_get(0)?), what, Some(key), detail, now).await?;
+            }
+            tx.commit().await
+        };
+        work.await.map_err(self.failed())
+    }
+
     /// The last things that were done to an account, the newest first.
     pub async fn activity(&self, account: AccountId, limit: u32) -> Result<Vec<ActivityRow>, Error> {
         let rows = sqlx::query(
@@ -156,10 +175,11 @@ pub(super) async fn note(
     .execute(&mut *connection)
     .await?;
     sqlx::query(
-        "DELETE FROM activity WHERE account_id = $1 AND id <= \
-         (SELECT id FROM activity WHERE account_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
+        "DELETE FROM activity WHERE account_id = $1 AND what = $2 AND id <= \
+         (SELECT id FROM activity WHERE account_id = $1 AND what = $2 ORDER BY id DESC LIMIT 1 OFFSET $3)",
     )
     .bind(account.0)
+    .bind(what.as_str())
     .bind(LINES_KEPT)
     .execute(connection)
     .await?;

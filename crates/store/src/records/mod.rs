@@ -22,7 +22,7 @@ pub use email::{Email, NotAnEmail};
 pub use keys::{Created, KeyRecord, NewKey};
 pub use notices::{Notice, NoticeKind};
 pub use owned_keys::{OldText, OwnedKey};
-pub use sessions::Session;
+pub use sessions::{Proof, Session};
 pub use tokens::{NewToken, Token, TokenPurpose, random_secret};
 pub(crate) use usage::OutcomeRow;
 pub use usage::{Outcomes, UsageRow};
@@ -41,7 +41,7 @@ const MIGRATIONS: &[(i64, &str)] = &[
 ];
 /// Every connection waits its turn, writes ahead, and syncs before it says that something is written.
 const SETTINGS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                        PRAGMA foreign_keys = ON;";
+                        PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 /// The records of one installation.
 #[derive(Clone, Debug)]
 pub struct Records {

@@ -51,6 +51,18 @@ pub struct Notice {
     pub paused_ms: Option<i64>,
 }
 
+impl Records {
+    /// What was told of a key: the kind, and of a pause its moment, of a quota the day.
+    pub async fn notices_told(&self, key: KeyId) -> Result<Vec<(String, i64)>, Error> {
+        sqlx::query("SELECT kind, occasion FROM notices WHERE key_id = $1 ORDER BY occasion, kind")
+            .bind(key.0)
+            .fetch_all(&self.readers)
+            .await
+            .and_then(|rows| rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect())
+            .map_err(self.failed())
+    }
+}
+
 /// Something that may have to be told.
 struct Candidate {
     notice: Notice,

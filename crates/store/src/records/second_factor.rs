@@ -7,25 +7,30 @@ use sqlx::AnyConnection;
 
 impl Records {
     /// Makes signing in take a second factor. `step` is that of the code by which the owner has shown to have the secret.
+    /// `false` if it takes one already.
     pub async fn set_totp(
         &self,
         id: AccountId,
         secret: &str,
         step: i64,
         recovery: &[SecretHash],
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let set = sqlx::query("UPDATE accounts SET totp_secret = $2, totp_step = $3 WHERE id = $1")
-                .bind(id.0)
-                .bind(secret)
-                .bind(step)
-                .execute(&mut *tx)
-                .await?;
-            if set.rows_affected() > 0 {
+            let set = sqlx::query(
+                "UPDATE accounts SET totp_secret = $2, totp_step = $3 WHERE id = $1 AND totp_secret IS NULL",
+            )
+            .bind(id.0)
+            .bind(secret)
+            .bind(step)
+            .execute(&mut *tx)
+            .await?;
+            let set = set.rows_affected() > 0;
+            if set {
                 replace(&mut tx, id, recovery).await?;
             }
-            tx.commit().await
+            tx.commit().await?;
+            Ok(set)
         };
         work.await.map_err(self.failed())
     }

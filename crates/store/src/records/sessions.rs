@@ -23,32 +23,69 @@ pub struct Session {
     pub second_factor_due: bool,
 }
 
+/// What somebody has shown to know of an account when they were let in: what its records held at that moment.
+#[derive(Clone, Copy)]
+pub struct Proof<'a> {
+    /// Whose it is.
+    pub account: AccountId,
+    /// The hash that the password was held against.
+    pub password: Option<&'a str>,
+    /// The secret that a code was held against, or is still to be.
+    pub totp_secret: Option<&'a str>,
+}
+
+/// As many sessions an account has at most; the oldest gives way.
+const MOST: i64 = 50;
+
 impl Records {
-    /// Begins a session, known by its hash from now on.
+    /// Begins a session, known by its hash from now on. `false` if the account's password or second factor is not the one
+    /// any more by which it was to begin: checking them takes a while, and they may have been changed meanwhile.
     pub async fn begin_session(
         &self,
-        account: AccountId,
+        proof: &Proof<'_>,
         hash: &SecretHash,
         device: &str,
         second_factor_due: bool,
         now: Now,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
             let id = next(&mut tx, "session").await?;
+            // An update and no question, so that whoever changes the account waits for us, or we for them.
+            let same = sqlx::query(
+                "UPDATE accounts SET totp_step = totp_step \
+                 WHERE id = $1 AND COALESCE(password, '') = $2 AND COALESCE(totp_secret, '') = $3",
+            )
+            .bind(proof.account.0)
+            .bind(proof.password.unwrap_or_default())
+            .bind(proof.totp_secret.unwrap_or_default())
+            .execute(&mut *tx)
+            .await?;
+            if same.rows_affected() == 0 {
+                return Ok(false);
+            }
             sqlx::query(
                 "INSERT INTO sessions (id, hash, account_id, device, created_ms, seen_ms, second_factor_due) \
                  VALUES ($1, $2, $3, $4, $5, $5, $6)",
             )
             .bind(id)
             .bind(hash.to_hex())
-            .bind(account.0)
+            .bind(proof.account.0)
             .bind(device)
             .bind(now.unix_ms)
             .bind(i32::from(second_factor_due))
             .execute(&mut *tx)
             .await?;
-            tx.commit().await
+            sqlx::query(
+                "DELETE FROM sessions WHERE account_id = $1 AND id <= \
+                 (SELECT id FROM sessions WHERE account_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)",
+            )
+            .bind(proof.account.0)
+            .bind(MOST)
+            .execute(&mut *tx)
+            .await?;
+            tx.commit().await?;
+            Ok(true)
         };
         work.await.map_err(self.failed())
     }
@@ -81,7 +118,8 @@ impl Records {
         self.write(sql.bind(id).bind(now.unix_ms)).await.map(drop)
     }
 
-    /// The sessions of an account that were seen and begun after these moments; the one seen last comes first.
+    /// The sessions of an account that were seen and begun after these moments; the one seen last comes first. Whoever still
+    /// owes the second factor is not signed in.
     pub async fn sessions(
         &self,
         account: AccountId,
@@ -91,7 +129,8 @@ impl Records {
         sqlx::query(concat!(
             "SELECT ",
             session_columns!(),
-            " FROM sessions WHERE account_id = $1 AND seen_ms > $2 AND created_ms > $3 ORDER BY seen_ms DESC, id DESC"
+            " FROM sessions WHERE account_id = $1 AND seen_ms > $2 AND created_ms > $3 AND second_factor_due = 0 \
+             ORDER BY seen_ms DESC, id DESC"
         ))
         .bind(account.0)
         .bind(seen_after_ms)

@@ -36,6 +36,9 @@ impl TokenPurpose {
     }
 }
 
+/// How long the number of a form that was carried out is remembered.
+const FORM_LIFETIME_MS: i64 = 86_400_000;
+
 /// A link to be made.
 #[derive(Clone, Copy, Debug)]
 pub struct NewToken<'a> {
@@ -113,6 +116,31 @@ impl Records {
             tx.commit().await
         };
         work.await.map_err(self.failed())
+    }
+
+    /// Claims the number of a form that is to be carried out once. `false` if that was done before, as by somebody who loads
+    /// the page anew that came of it.
+    pub async fn claim_form(&self, hash: &SecretHash, account: AccountId, now: Now) -> Result<bool, Error> {
+        let sql = sqlx::query(
+            "INSERT INTO tokens (hash, purpose, account_id, ends_ms) VALUES ($1, 'form', $2, $3) \
+             ON CONFLICT (hash) DO NOTHING",
+        );
+        let ends_ms = now.unix_ms + FORM_LIFETIME_MS;
+        Ok(self.write(sql.bind(hash.to_hex()).bind(account.0).bind(ends_ms)).await? > 0)
+    }
+
+    /// The address that an account is to have when its link is opened, if it asked for another.
+    pub async fn pending_email(&self, account: AccountId, now: Now) -> Result<Option<String>, Error> {
+        sqlx::query(
+            "SELECT email FROM tokens WHERE account_id = $1 AND purpose = 'email' AND ends_ms > $2 \
+             ORDER BY ends_ms DESC LIMIT 1",
+        )
+        .bind(account.0)
+        .bind(now.unix_ms)
+        .fetch_optional(&self.readers)
+        .await
+        .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
+        .map_err(self.failed())
     }
 
     /// The link with this hash, if it is of that purpose and has not ended. It stays good.

@@ -1,6 +1,6 @@
 //! Accounts as people use them: signing up and in, the second factor, and leaving without a trace.
 
-use crate::{NOON, Store, email, hash, later, sign_up, sqlite};
+use crate::{NOON, Store, email, hash, later, proof, sign_up, sqlite};
 use ipse_model::Scope;
 use ipse_store::{AccountId, Activity, Created, NewToken, TokenPurpose};
 
@@ -48,7 +48,7 @@ async fn another_password_ends_other_sessions_and_open_links() {
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for (account, number) in [(me, 1), (me, 2), (them, 3)] {
-        records.begin_session(account, &hash(number), "Firefox", false, NOON).await.unwrap();
+        records.begin_session(&proof(account), &hash(number), "Firefox", false, NOON).await.unwrap();
     }
     let link = |account, hash| NewToken {
         hash,
@@ -147,8 +147,8 @@ async fn an_account_that_is_deleted_leaves_nothing_behind() {
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for (account, number) in [(me, 10), (them, 20)] {
+        records.begin_session(&proof(account), &hash(number), "Firefox", false, NOON).await.unwrap();
         records.set_totp(account, "BASE32", 1, &[hash(number)]).await.unwrap();
-        records.begin_session(account, &hash(number), "Firefox", false, NOON).await.unwrap();
         let address = email(&format!("new{number}@example.com"));
         let (of_account, of_address) = (hash(number + 1), hash(number + 2));
         let token = NewToken {

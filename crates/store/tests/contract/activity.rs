@@ -32,18 +32,20 @@ async fn the_newest_comes_first_and_nobody_reads_anothers() {
 }
 
 #[tokio::test]
-async fn the_newest_five_hundred_lines_are_kept() {
+async fn the_newest_hundred_lines_of_each_kind_are_kept() {
     let store = Store::new().await;
     let me = sign_up(&store.records, "me@example.com").await;
     let them = sign_up(&store.records, "them@example.com").await;
     store.records.note_activity(them, Activity::SignedIn, None, None, NOON).await.unwrap();
-    for number in 0..503 {
+    store.records.note_activity(me, Activity::SignedUp, None, None, NOON).await.unwrap();
+    for number in 0..103 {
         let detail = number.to_string();
         store.records.note_activity(me, Activity::SignedIn, None, Some(&detail), NOON).await.unwrap();
     }
     let kept = store.records.activity(me, 1000).await.unwrap();
-    assert_eq!(kept.len(), 500);
-    assert_eq!(kept[499].detail.as_deref(), Some("3"), "the oldest are gone");
+    assert_eq!(kept.len(), 101);
+    assert_eq!(kept[99].detail.as_deref(), Some("3"), "the oldest are gone");
+    assert_eq!(kept[100].what, Activity::SignedUp, "and nothing of another kind");
     assert_eq!(store.records.activity(them, 10).await.unwrap().len(), 1);
 }
 

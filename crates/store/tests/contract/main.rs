@@ -15,7 +15,7 @@ mod sessions;
 mod tokens;
 
 use ipse_model::{KeyText, Now, Scope, SecretHash};
-use ipse_store::{AccountId, BootId, Created, DataFolder, Email, KeyRecord, Ledger, NewKey, Records};
+use ipse_store::{AccountId, BootId, Created, DataFolder, Email, KeyRecord, Ledger, NewKey, Proof, Records};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -70,6 +70,11 @@ async fn create(
 /// An account that can be signed in to.
 async fn sign_up(records: &Records, address: &str) -> AccountId {
     records.sign_up(&email(address), "$argon2id$one", true, NOON).await.unwrap().unwrap()
+}
+
+/// What somebody knows who signed up so.
+fn proof(account: AccountId) -> Proof<'static> {
+    Proof { account, password: Some("$argon2id$one"), totp_secret: None }
 }
 
 /// A hash that no other number makes.

@@ -1,14 +1,14 @@
 //! Who is signed in, and for how long.
 
-use crate::{NOON, Store, hash, later, sign_up, sqlite};
-use ipse_store::{NewToken, Session, TokenPurpose};
+use crate::{NOON, Store, hash, later, proof, sign_up, sqlite};
+use ipse_store::{NewToken, Proof, Session, TokenPurpose};
 
 #[tokio::test]
 async fn a_session_is_known_by_its_hash_as_long_as_the_caller_says() {
     let store = Store::new().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
-    records.begin_session(me, &hash(1), "Firefox on Linux", true, NOON).await.unwrap();
+    records.begin_session(&proof(me), &hash(1), "Firefox on Linux", true, NOON).await.unwrap();
     let at = NOON.unix_ms;
     let session = records.session(&hash(1), at - 1, at - 1).await.unwrap().unwrap();
     let expected = Session {
@@ -37,9 +37,12 @@ async fn owners_end_their_own_sessions_and_nobody_elses() {
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for number in 1..=4 {
-        records.begin_session(me, &hash(number), "Firefox", false, later(NOON, number)).await.unwrap();
+        records
+            .begin_session(&proof(me), &hash(number), "Firefox", false, later(NOON, number))
+            .await
+            .unwrap();
     }
-    records.begin_session(them, &hash(9), "Safari", false, NOON).await.unwrap();
+    records.begin_session(&proof(them), &hash(9), "Safari", false, NOON).await.unwrap();
     let sessions = records.sessions(me, 0, 0).await.unwrap();
     let seen: Vec<i64> = sessions.iter().map(|session| session.seen_ms - NOON.unix_ms).collect();
     assert_eq!(seen, [4, 3, 2, 1], "the one seen last comes first");
@@ -59,8 +62,8 @@ async fn a_sweep_lets_go_of_what_has_ended_and_of_nothing_else() {
     let store = Store::new().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
-    records.begin_session(me, &hash(1), "Firefox", false, NOON).await.unwrap();
-    records.begin_session(me, &hash(2), "Firefox", false, later(NOON, 10)).await.unwrap();
+    records.begin_session(&proof(me), &hash(1), "Firefox", false, NOON).await.unwrap();
+    records.begin_session(&proof(me), &hash(2), "Firefox", false, later(NOON, 10)).await.unwrap();
     for (number, ends_ms) in [(3, 5), (4, 50)] {
         let token = NewToken {
             hash: &hash(number),
@@ -100,4 +103,45 @@ async fn a_sweep_lets_go_of_what_has_ended_and_of_nothing_else() {
     }
     assert!(records.session(&hash(2), 0, 0).await.unwrap().is_some());
     assert!(records.key_as_owned(kept.id).await.unwrap().unwrap().old_text.is_some());
+}
+
+#[tokio::test]
+async fn who_was_let_in_by_what_is_no_longer_so_gets_no_session() {
+    let store = Store::new().await;
+    let records = &store.records;
+    let me = sign_up(records, "me@example.com").await;
+    let checked = proof(me);
+    assert!(records.begin_session(&checked, &hash(1), "Firefox", false, NOON).await.unwrap());
+    records.set_password(me, "$argon2id$two", None, NOON).await.unwrap();
+    assert!(!records.begin_session(&checked, &hash(2), "Firefox", false, NOON).await.unwrap());
+    let checked = Proof { password: Some("$argon2id$two"), ..checked };
+    assert!(records.begin_session(&checked, &hash(3), "Firefox", false, NOON).await.unwrap());
+    assert!(records.set_totp(me, "BASE32", 1, &[]).await.unwrap());
+    assert!(!records.set_totp(me, "OTHER", 1, &[]).await.unwrap(), "there is one already");
+    assert!(!records.begin_session(&checked, &hash(4), "Firefox", false, NOON).await.unwrap());
+    let checked = Proof { totp_secret: Some("BASE32"), ..checked };
+    assert!(records.begin_session(&checked, &hash(5), "Firefox", false, NOON).await.unwrap());
+    assert_eq!(records.sessions(me, 0, 0).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_account_has_fifty_sessions_and_those_halfway_are_not_listed() {
+    let store = Store::new().await;
+    let records = &store.records;
+    let me = sign_up(records, "me@example.com").await;
+    for number in 0..60 {
+        records.begin_session(&proof(me), &hash(number), "Firefox", number % 2 == 1, NOON).await.unwrap();
+    }
+    assert!(records.session(&hash(9), 0, 0).await.unwrap().is_none(), "the oldest gave way");
+    assert!(records.session(&hash(11), 0, 0).await.unwrap().is_some_and(|session| session.second_factor_due));
+    assert_eq!(records.sessions(me, 0, 0).await.unwrap().len(), 25);
+}
+
+#[tokio::test]
+async fn a_form_is_carried_out_once() {
+    let store = Store::new().await;
+    let me = sign_up(&store.records, "me@example.com").await;
+    assert!(store.records.claim_form(&hash(1), me, NOON).await.unwrap());
+    assert!(!store.records.claim_form(&hash(1), me, NOON).await.unwrap());
+    assert!(store.records.claim_form(&hash(2), me, NOON).await.unwrap());
 }

@@ -92,6 +92,8 @@ await flow(async ({ person, another, given, step, ask }) => {
   await person.press('Change address');
   await person.expectText('Open the link in it to confirm the change');
   await person.expectText(given.email);
+  const warning = await ask('letter', given.email);
+  if (!warning.text.includes('asked for another e-mail address')) throw new Failure('the old address is warned');
   const change = await openLetter(person, given.newEmail, 'Confirm your new e-mail address');
   await person.press('Confirm');
   await person.expectText('Your new e-mail address is set.');
