@@ -1,7 +1,9 @@
 //! A real browser: pages as it draws them, and the API as a page of another origin calls it.
 
+use crate::accounts::code;
+use crate::scene::Scene;
 use crate::weight::MOST_SHIFT;
-use crate::{House, Plan, doctor, geo};
+use crate::{House, Plan};
 use ipse_model::Scope;
 use ipse_testkit::Flow;
 use serde::Deserialize;
@@ -49,14 +51,21 @@ pub(crate) struct Keyboard {
 
 /// Every page, in both themes and several widths. They are visited once, by one browser, for all tests that look at them.
 static VISITS: LazyLock<Result<Vec<PageVisit>, String>> = LazyLock::new(|| {
-    let settings = [("pretend_ip", "81.2.69.142")];
-    let (house, _) = House::build(Plan { settings: &settings, atlas: geo::atlas(), ..Plan::default() });
-    let given = serde_json::json!({ "doctor": doctor::link(&house) });
-    visits(&flow(&house.base_url, "visits").given(given))
+    let scene = Scene::set();
+    let host = |house: &House| house.base_url.trim_start_matches("http://").to_owned();
+    let flow =
+        flow(&scene.plain.base_url, "visits").and_host(host(&scene.with_mail)).and_host(host(&scene.closed));
+    visits(&flow.given(scene.given.clone()).at_most(600), |secret| {
+        // The code of this moment was used to switch it on.
+        scene.plain.hand.advance_ms(60_000);
+        code(secret, scene.plain.hand.now())
+    })
 });
 
-fn visits(flow: &Flow) -> Result<Vec<PageVisit>, String> {
-    let told = flow.run().map_err(|error| format!("{error:#}"))?;
+/// Makes the visits, for which somebody tells what an app shows.
+fn visits(flow: &Flow, code: impl Fn(&str) -> String) -> Result<Vec<PageVisit>, String> {
+    let told = flow.run_with(|_, secret| Ok(code(secret.as_str().unwrap()).into()));
+    let told = told.map_err(|error| format!("{error:#}"))?;
     told.into_iter().map(|visit| serde_json::from_value(visit).map_err(|error| error.to_string())).collect()
 }
 
@@ -198,7 +207,7 @@ addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame
 fn the_visits_find_whatever_is_wrong_with_a_page() {
     let base_url = serve_page(BAD_PAGE.to_owned());
     let given = serde_json::json!({ "pages": [{ "name": "bad", "path": "/" }] });
-    let visits = visits(&flow(&base_url, "visits").given(given)).unwrap();
+    let visits = visits(&flow(&base_url, "visits").given(given), |_| panic!("nobody signs in")).unwrap();
     assert_eq!(visits.len(), 5);
     let found = |faults: &[String], words: &str| {
         assert!(faults.iter().any(|fault| fault.contains(words)), "{words} is not in {faults:#?}");
@@ -211,14 +220,21 @@ fn the_visits_find_whatever_is_wrong_with_a_page() {
         found(&visit.complaints, "Content Security Policy");
         assert!(visit.requests.iter().any(|request| request.url.contains("localhost:1")));
     }
-    for visit in visits.iter().filter(|visit| !visit.visit.contains("2560")) {
+    let of = |parts: &'static [&str]| {
+        visits.iter().filter(|visit| parts.iter().any(|part| visit.visit.contains(part)))
+    };
+    for visit in of(&["320 px", "1280 px"]) {
         found(&visit.violations, "color-contrast");
+    }
+    for visit in of(&["320 px, light", "1280 px, light"]) {
         found(&visit.violations, "image-alt");
     }
-    for visit in visits.iter().filter(|visit| visit.visit.contains("1280")) {
-        found(&visit.keyboard.unreached, "behind it");
+    for visit in of(&["1280 px"]) {
         found(&visit.keyboard.unseen, "the focus is out of sight: <a href=\"#b\"");
         found(&visit.keyboard.unseen, "no ring of 2 px or more around the focus (none");
+    }
+    for visit in of(&["1280 px, light"]) {
+        found(&visit.keyboard.unreached, "behind it");
     }
 }
 

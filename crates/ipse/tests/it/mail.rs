@@ -19,7 +19,7 @@ pub(crate) fn with_mailbox() -> (House, Mailbox) {
     (House::build(Plan { settings: &settings, ..Plan::default() }).0, mailbox)
 }
 
-fn sign_up(house: &House, email: &str) -> (Visitor, Response) {
+pub(crate) fn sign_up(house: &House, email: &str) -> (Visitor, Response) {
     let mut visitor = Visitor::new(house.address);
     let reply = visitor.submit("/signup", "/signup", &[("email", email), ("password", PASSWORD)]).unwrap();
     (visitor, reply)
@@ -40,7 +40,7 @@ pub(crate) fn member(house: &House, mailbox: &Mailbox, email: &str) -> Visitor {
     visitor
 }
 
-fn ask_for_reset(house: &House, email: &str) -> Response {
+pub(crate) fn ask_for_reset(house: &House, email: &str) -> Response {
     Visitor::new(house.address).submit("/reset", "/reset", &[("email", email)]).unwrap()
 }
 

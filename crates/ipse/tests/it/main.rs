@@ -29,6 +29,7 @@ mod openapi;
 mod pages;
 mod privacy;
 mod proxies;
+mod scene;
 mod site_guards;
 mod start_stop;
 mod storage;

@@ -98,6 +98,7 @@ export class Person {
   #complaints = [];
   #requests = new Map();
   #documents = new Set();
+  #status;
 
   constructor(base, options) {
     this.#base = new URL(base);
@@ -127,6 +128,11 @@ export class Person {
   async open(path) {
     const response = await this.page.goto(new URL(path, this.#base).href, { waitUntil: 'load' });
     return response.status();
+  }
+
+  /** The status that the open page came with, however one got there. */
+  get status() {
+    return this.#status;
   }
 
   /** The path and query of the page that is open. */
@@ -221,16 +227,17 @@ export class Person {
     if (violations.length > 0) throw new Failure(`axe finds:\n${violations.join('\n')}`);
   }
 
-  /** What axe finds wrong, a line for each. */
-  async axe() {
+  /** What axe finds wrong, a line for each. Its rules about colours are all that another theme can break. */
+  async axe({ coloursOnly = false } = {}) {
     // Evaluated by the browser's debugger, which the page's content security policy does not bind.
     if (!(await this.page.evaluate(() => 'axe' in window))) await this.page.evaluate(axeSource());
-    return this.page.evaluate(async (rules) => {
-      const { violations } = await window.axe.run(document, { rules, resultTypes: ['violations'] });
+    const options = { resultTypes: ['violations'], ...(coloursOnly ? { runOnly: ['cat.color'] } : { rules: MORE_RULES }) };
+    return this.page.evaluate(async (options) => {
+      const { violations } = await window.axe.run(document, options);
       return violations.flatMap(({ id, help, nodes }) =>
         nodes.map(({ target, failureSummary }) => `${id}: ${help}: ${target.join(' ')}: ${failureSummary.replaceAll('\n', ' ')}`),
       );
-    }, MORE_RULES);
+    }, options);
   }
 
   /** All that the browser complained about since this was called last. What is taken no longer fails the flow. */
@@ -255,9 +262,14 @@ export class Person {
   async settled() {
     const ended = () => [...this.#requests.values()].every(({ bytes }) => bytes !== undefined);
     for (let quiet = false; ; quiet = ended()) {
-      await this.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+      await this.drawn();
       if (quiet && ended()) return [...this.#requests.values()];
     }
+  }
+
+  /** Waits until whatever was changed is drawn. */
+  async drawn() {
+    await this.page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
   }
 
   /** For whoever has to find out what went wrong. */
@@ -298,6 +310,9 @@ export class Person {
     });
     this.page.on('request', (request) => {
       if (request.isNavigationRequest()) this.#documents.add(request.url());
+    });
+    this.page.on('response', (response) => {
+      if (response.request().isNavigationRequest()) this.#status = response.status();
     });
     this.page.on('console', (message) => {
       // That a document came with a status such as 422 is what the flow itself looks at.
