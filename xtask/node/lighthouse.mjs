@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** The pages. One that is `signedIn` is measured in a browser that has signed up through the form. */
+/** The pages. One that is `signedIn` is measured in a browser that has signed up through the form and has a key. */
 const PAGES = [
   { name: 'front page', path: '/' },
   { name: 'documentation', path: '/docs' },
@@ -58,14 +58,20 @@ async function measureAll(context, port) {
 async function measure(page, form, port) {
   const runs = [];
   const scoreOf = (run, category) => Math.round(run.lhr.categories[category].score * 100);
+  let failures = 0;
   do {
     // Each run begins with an empty profile, but for what signs in.
     const flags = { port, output: 'html', logLevel: 'error', disableStorageReset: page.signedIn ?? false };
     const run = await lighthouse(new URL(page.path, base).href, flags, forms[form]);
-    if (run.lhr.runtimeError) throw new Error(`${page.name}: ${run.lhr.runtimeError.message}`);
+    if (run.lhr.runtimeError) {
+      // A busy machine may lose the beginning of a trace, and then nothing was measured.
+      failures += 1;
+      if (failures < MOST_RUNS) continue;
+      throw new Error(`${page.name}: ${run.lhr.runtimeError.message}`);
+    }
     if (new URL(run.lhr.finalDisplayedUrl).pathname !== page.path) throw new Error(`${page.name}: ended at ${run.lhr.finalDisplayedUrl}`);
     runs.push(run);
-  } while (scoreOf(runs[0], 'performance') < TARGET && runs.length < MOST_RUNS);
+  } while (runs.length === 0 || (scoreOf(runs[0], 'performance') < TARGET && runs.length < MOST_RUNS));
   runs.sort((a, b) => scoreOf(a, 'performance') - scoreOf(b, 'performance'));
   const median = runs[Math.floor(runs.length / 2)];
   const { lhr, report } = median;
@@ -82,7 +88,7 @@ async function measure(page, form, port) {
   }
 }
 
-/** Signs up as anybody would, with an address that nobody has. */
+/** Signs up as anybody would, with an address that nobody has, and makes a key, so that there is one to show. */
 async function signUp(context) {
   const page = await context.newPage();
   await page.goto(new URL('/signup', base).href);
@@ -91,6 +97,8 @@ async function signUp(context) {
   await password.fill(randomBytes(12).toString('hex'));
   await password.press('Enter');
   await page.waitForURL((url) => url.pathname === '/dashboard');
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByText('Your key is ready.').waitFor();
   await page.close();
 }
 
