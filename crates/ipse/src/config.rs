@@ -707,7 +707,6 @@ fn file(text: &str) -> Option<PathBuf> {
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// A name that an authority can be shown to be ours: no address, and no wildcard, which TLS-ALPN-01 cannot prove.
 /// A mail server as people write it; without a port, the one at which clients hand mail in.
 fn mail_server(text: &str) -> Option<(String, u16)> {
     const SUBMISSION: u16 = 587;
@@ -727,6 +726,7 @@ fn read_text(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// A name that an authority can be shown to be ours: no address, and no wildcard, which TLS-ALPN-01 cannot prove.
 fn dns_name(text: &str) -> Option<String> {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
