@@ -216,7 +216,7 @@ fn a_page_that_shows_a_text_makes_no_other_when_it_is_loaded_anew() {
     let (house, _) = House::build(Plan::default());
     let mut owner = member(&house, "you@example.com");
     let again = |owner: &mut Visitor, page: &str, action: &str, more: &[(&str, &str)]| {
-        let hidden = ipse_testkit::hidden_fields(&owner.get(page).unwrap().body, action).unwrap();
+        let hidden = hidden_fields(&owner.get(page).unwrap().body, action).unwrap();
         let mut fields: Vec<(&str, &str)> =
             hidden.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         fields.extend(more);
