@@ -49,6 +49,11 @@ impl Connection {
         Ok(Self { reader: BufReader::new(stream) })
     }
 
+    /// Waits so long for what comes, instead of the 20 s that most things may take.
+    pub fn wait_for(&self, patience: Duration) -> Result<()> {
+        Ok(self.reader.get_ref().set_read_timeout(Some(patience))?)
+    }
+
     /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.reader.get_mut().write_all(bytes).context("cannot send")

@@ -4,13 +4,13 @@
 //! would be measured how much processor time they take from the server as neighbours, not what they do to it.
 
 mod attacker;
-mod good;
 mod resets;
 mod slow;
 
 pub(crate) use attacker::{ATTACKER, attack};
 
 use crate::campaign::Options;
+use crate::paced::Client;
 use crate::random::Random;
 use crate::server;
 use crate::steady::Figures;
@@ -18,7 +18,6 @@ use crate::stopwatch::Stopwatch;
 use crate::vitals::{allow_descriptors, descriptors};
 use anyhow::{Result, ensure};
 use attacker::{Attackers, Orders};
-use good::Client;
 use ipse_testkit::Server;
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};

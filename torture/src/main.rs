@@ -19,8 +19,10 @@ mod idle;
 mod inside;
 mod kill;
 mod load;
+mod login;
 mod midnight;
 mod mischief;
+mod paced;
 mod power;
 mod random;
 mod reload;
@@ -59,6 +61,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "restart", full_count: 100, short_count: 3, work: restart::work },
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
     Campaign { name: "rtt", full_count: 20, short_count: 5, work: rtt::work },
+    Campaign { name: "login", full_count: 10_000, short_count: 300, work: login::work },
     Campaign { name: "idle", full_count: 20_000, short_count: 200, work: idle::work },
 ];
 

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 
 /// What is held to the sources of the default data.
 const GEO: &str = "geo";
-/// What asks with a client of HTTP/3, which is a program in Python.
-const WITH_PYTHON: [&str; 3] = ["restart", "rtt", "short"];
+/// What asks with a client of HTTP/3, or needs a mailbox: either is a program in Python.
+const WITH_PYTHON: [&str; 4] = ["login", "restart", "rtt", "short"];
 
 pub(crate) fn torture(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
     start(root, &[], arguments)

@@ -1,5 +1,6 @@
 //! A client that asks at a steady pace, and notes how long it took.
 
+use crate::inside::MadeKey;
 use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, ensure};
 use ipse_testkit::Connection;
@@ -7,23 +8,39 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What is asked for. It costs nobody anything.
-const TARGET: &str = "/api/v1/meta";
+/// What is asked for without a key. It costs nobody anything.
+const META: &str = "/api/v1/meta";
+const LOOKUP: &str = "/api/v1/ip";
 const CLIENTS: u32 = 4;
 /// Of each: 200 requests a second in all.
 const PERIOD: Duration = Duration::from_millis(20);
 /// One of so many comes on a connection of its own.
 const FRESH_ONE_IN: u64 = 10;
+/// Each is asked with 200 times a minute, of 300 that are allowed.
+const KEYS: usize = 60;
 
-pub(crate) struct Client {
+pub(crate) struct Client<'a> {
     address: SocketAddr,
+    /// What lookups are asked for with, if they are.
+    keys: &'a [MadeKey],
     clock: Stopwatch,
     stopped: AtomicBool,
 }
 
-impl Client {
+/// The limits of the keys to ask with; no day's quota ends a campaign.
+pub(crate) fn daily_limits() -> Vec<u32> {
+    vec![10_000_000; KEYS]
+}
+
+impl<'a> Client<'a> {
+    /// Asks without a key, and for no lookup.
     pub(crate) fn new(address: SocketAddr) -> Self {
-        Self { address, clock: Stopwatch::start(), stopped: AtomicBool::new(false) }
+        Self::with_keys(address, &[])
+    }
+
+    /// Asks for lookups with these keys in turn; they have to be as many as [`daily_limits`] says.
+    pub(crate) fn with_keys(address: SocketAddr, keys: &'a [MadeKey]) -> Self {
+        Self { address, keys, clock: Stopwatch::start(), stopped: AtomicBool::new(false) }
     }
 
     /// Asks for so long, and says how many microseconds each request took.
@@ -54,6 +71,8 @@ impl Client {
         let mut micros = Vec::new();
         let mut planned = self.clock.elapsed() + PERIOD * number / CLIENTS;
         let mut answered = planned;
+        let mut keys =
+            self.keys.iter().skip(usize::try_from(number)?).step_by(usize::try_from(CLIENTS)?).cycle();
         for turn in u64::from(number).. {
             if self.stopped.load(Ordering::SeqCst) {
                 break;
@@ -62,10 +81,12 @@ impl Client {
             std::thread::sleep(planned.saturating_sub(self.clock.elapsed()));
             // A request that could not be sent in time because the last one was slow has waited as well.
             let begin = if answered > planned { planned } else { self.clock.elapsed() };
+            let key = keys.next().map(|key| key.text.as_str());
+            let target = if key.is_some() { LOOKUP } else { META };
             let response = if turn.is_multiple_of(FRESH_ONE_IN) {
-                Connection::open(self.address).and_then(|mut fresh| fresh.get(TARGET, None))
+                Connection::open(self.address).and_then(|mut fresh| fresh.get(target, key))
             } else {
-                connection.get(TARGET, None)
+                connection.get(target, key)
             };
             let response = response.context("a good request was not answered")?;
             answered = self.clock.elapsed();
