@@ -92,8 +92,8 @@ pub(crate) fn measure(
             scope.spawn(move || attack.run(&mut random))
         });
         let is_over = &is_over;
-        let owner = scope.spawn(move || owner_comes_back(address, data_dir, known, lasting, is_over));
-        let guarded = scope.spawn(move || guarded_comes_back(guarded, &codes, lasting, is_over));
+        let owner = scope.spawn(move || owner_comes_back(address, data_dir, &known, lasting, is_over));
+        let guarded = scope.spawn(move || guarded_comes_back(&guarded, &codes, lasting, is_over));
         let new_browser = scope.spawn(move || {
             patiently(
                 || sign_in(&mut Visitor::new(address).from(home(NEW_PLACE)), OWNER, PASSWORD),
@@ -162,7 +162,7 @@ struct Owner {
 fn owner_comes_back(
     address: SocketAddr,
     data_dir: &Path,
-    known: Visitor,
+    known: &Visitor,
     lasting: Duration,
     is_over: &AtomicBool,
 ) -> Result<Owner> {
@@ -189,7 +189,7 @@ fn owner_comes_back(
 }
 
 fn guarded_comes_back(
-    known: Visitor,
+    known: &Visitor,
     codes: &[String],
     lasting: Duration,
     is_over: &AtomicBool,

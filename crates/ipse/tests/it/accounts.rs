@@ -2,6 +2,7 @@
 
 use crate::{House, NOON, Plan, json};
 use ipse_model::Now;
+use ipse_store::{NewToken, TokenPurpose};
 use ipse_testkit::{Response, Visitor};
 use std::time::Duration;
 use totp_rs::{Builder, Secret};
@@ -290,6 +291,14 @@ fn codes_of_the_second_factor_cannot_be_guessed() {
     let statuses: Vec<u16> = (0..20).map(|_| tried(&mut guesser)).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 422).count(), 6, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 14, "{statuses:?}");
+    // The owner's browser is known, and need not wait.
+    visitor.submit("/dashboard", "/signout", &[]).unwrap();
+    house.hand.set(later(30));
+    leads_to(&sign_in(&mut visitor, "you@example.com", PASSWORD), "/signin/code?next=%2Fdashboard");
+    let fields = [("code", code(&secret, later(30)))];
+    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let reply = visitor.submit("/signin/code", "/signin/code", &fields).unwrap();
+    leads_to(&reply, "/dashboard?signed-in");
 }
 
 #[test]
@@ -358,6 +367,60 @@ fn guessers_are_slowed_down_and_the_owner_gets_in() {
     assert_eq!(refusal.number("retry-after").unwrap(), 1);
     house.hand.set(later(60));
     leads_to(&sign_in(&mut stranger, "you@example.com", PASSWORD), "/dashboard?signed-in");
+}
+
+#[test]
+fn a_guesser_behind_the_same_address_does_not_keep_the_owner_out() {
+    let (house, _) = House::build(Plan::default());
+    let mut owner = member(&house, "you@example.com");
+    owner.submit("/dashboard", "/signout", &[]).unwrap();
+    let guess = |number: u8| {
+        let email = format!("somebody-{number}@example.com");
+        sign_in(&mut Visitor::new(house.address), &email, "a wrong password").status
+    };
+    let statuses: Vec<u16> = (0..40).map(guess).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 422).count(), 31, "{statuses:?}");
+    refused(&sign_in(&mut Visitor::new(house.address), "you@example.com", PASSWORD), 429, "Too many tries");
+    for _ in 0..3 {
+        leads_to(&sign_in(&mut owner, "you@example.com", PASSWORD), "/dashboard?signed-in");
+        owner.submit("/dashboard", "/signout", &[]).unwrap();
+    }
+    // What the owner does from there is no excuse for the guesser.
+    refused(&sign_in(&mut Visitor::new(house.address), "me@example.com", PASSWORD), 429, "Too many tries");
+    // And whoever guesses on the owner's own device has to wait as well.
+    let statuses: Vec<u16> =
+        (0..8).map(|_| sign_in(&mut owner, "you@example.com", "a wrong password").status).collect();
+    assert_eq!(statuses, [422, 422, 422, 422, 422, 422, 429, 429]);
+}
+
+#[test]
+fn a_link_for_a_new_password_leads_past_those_who_guess() {
+    let (house, _) = House::build(Plan::default());
+    member(&house, "you@example.com");
+    let email = "you@example.com".parse().unwrap();
+    let account = house.runtime.block_on(house.records.login(&email)).unwrap().unwrap().id;
+    let secret: ipse_model::Secret = "5a".repeat(32).parse().unwrap();
+    let token = NewToken {
+        hash: &secret.hash(),
+        purpose: TokenPurpose::Reset,
+        account: Some(account),
+        email: None,
+        password: None,
+        ends_ms: later(60).unix_ms,
+    };
+    house.runtime.block_on(house.records.make_token(&token, NOON)).unwrap();
+    let mut owner = Visitor::new(house.address);
+    let page = format!("/reset/{}", secret.reveal());
+    let reply = owner.submit(&page, &page, &[("new_password", "another password")]).unwrap();
+    leads_to(&reply, "/signin?reset");
+    let guess = |number: u8| {
+        let mut guesser = Visitor::new(house.address).from([198, 51, 100, number].into());
+        sign_in(&mut guesser, "you@example.com", "a wrong password").status
+    };
+    assert_eq!((0..8).map(guess).collect::<Vec<_>>()[5..], [422, 429, 429]);
+    let mut stranger = Visitor::new(house.address);
+    refused(&sign_in(&mut stranger, "you@example.com", "another password"), 429, "Too many tries");
+    leads_to(&sign_in(&mut owner, "you@example.com", "another password"), "/dashboard?signed-in");
 }
 
 #[test]

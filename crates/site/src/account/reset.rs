@@ -7,6 +7,7 @@ use super::link::{self, Link};
 use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::form::Form;
+use crate::guard::hasher::Line;
 use crate::guard::password;
 use crate::guard::session::{self, Guest};
 use crate::guard::throttle::Subject;
@@ -156,7 +157,7 @@ pub(crate) async fn send_new<C>(
     if let Err(unfit) = password::judge(new, &email) {
         return new_form(office, guest, Private::UNFIT, token, &email, Some(unfit.to_string()));
     }
-    let hash = office.hasher.hash(new).await?;
+    let hash = office.hasher.hash(new, Line::Owners).await?;
     if link::take(office, visit, token, TokenPurpose::Reset).await?.is_none() {
         return link_is_over(&office.links);
     }
@@ -170,7 +171,7 @@ pub(crate) async fn send_new<C>(
             "A new password was set for your account, by a link.",
         ));
     }
-    // Who came by the link is no stranger: whatever others guess meanwhile, they get in.
+    // Whoever had the link is the owner, and need not stand in line with those who guess meanwhile.
     let device = session::device_cookie(office.cookies, &hash)?;
     Ok(reply::see_other("/signin?reset", &[device]))
 }

@@ -4,6 +4,7 @@ use super::patience;
 use crate::field::Field;
 use crate::guard::cookie::Cookie;
 use crate::guard::form::Form;
+use crate::guard::hasher::Line;
 use crate::guard::password;
 use crate::guard::session::{self, Member};
 use crate::guard::throttle::Subject;
@@ -169,7 +170,7 @@ pub(super) async fn is_own_password<C>(
     }
     let login = office.records.login_of(member.account).await?;
     let hash = login.as_ref().and_then(|login| login.password.as_deref());
-    if !office.hasher.verify(typed, hash).await? {
+    if !office.hasher.verify(typed, hash, Line::Owners).await? {
         return Ok(Err("This is not your password.".to_owned()));
     }
     office.throttle.forgive(subject);
@@ -191,7 +192,7 @@ pub(crate) async fn send_password<C>(
     if let Err(sentence) = is_own_password(office, visit, member, sent.exact("password")).await? {
         return wrong(office, visit, member, Section::Password, "password", sentence, "").await;
     }
-    let hash = office.hasher.hash(new).await?;
+    let hash = office.hasher.hash(new, Line::Owners).await?;
     office.records.set_password(member.account, &hash, Some(&member.session), visit.now).await?;
     office.records.note_activity(member.account, Activity::PasswordChanged, None, None, visit.now).await?;
     if let Some(post) = &office.post {

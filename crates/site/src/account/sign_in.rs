@@ -1,12 +1,14 @@
 //! Signing in and out: the password, then the second factor where there is one.
 //!
-//! Whether an account exists cannot be told from the answer nor from how long it takes.
+//! Whether an account exists cannot be told from the answer nor from how long it takes. Guessers share their patience with
+//! everybody who comes from where they do; a device that the owner has come from before has its own.
 
 use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::cookie::Cookie;
 use crate::guard::device;
 use crate::guard::form::Form;
+use crate::guard::hasher::Line;
 use crate::guard::second_factor::{Authenticator, RecoveryCode};
 use crate::guard::session::{self, Guest, Halfway, Member};
 use crate::guard::throttle::Subject;
@@ -16,6 +18,11 @@ use crate::reply::{self, Private};
 use askama::Template;
 use ipse_edge::{Reply, Visit};
 use ipse_store::{Activity, Login, Proof};
+use std::time::Duration;
+
+/// Who comes too early is told so after this time, whatever had to be looked up before: finding an account takes longer
+/// than finding none, and such answers can be had by the thousand.
+const TOO_EARLY_AFTER: Duration = Duration::from_millis(10);
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -109,25 +116,30 @@ pub(crate) async fn send<C>(
             return form(office, guest, Private::UNFIT, fields(typed, email.err(), missing), next, None);
         }
     };
+    let too_early = tokio::time::sleep(TOO_EARLY_AFTER);
     let login = office.records.login(&email).await?;
     let hash = login.as_ref().and_then(|login| login.password.as_deref());
-    let mark = office.cookies.read(&visit.request.headers, Cookie::Device).unwrap_or_default();
-    let subject = match hash {
-        Some(hash) if device::is_known(mark, hash) => Subject::Device(email.as_str(), mark),
-        _ => Subject::Account(email.as_str()),
+    let mark = known_mark(office, visit, hash);
+    let (subject, line) = match mark {
+        Some(mark) => (Subject::Device(email.as_str(), mark), Line::Owners),
+        None => (Subject::Account(email.as_str()), Line::Strangers),
     };
     let source = Subject::source(visit.client.address);
-    if let Err(wait) = office.throttle.admit(&[subject, source], visit.now) {
+    let subjects = [subject, source];
+    if let Err(wait) = office.throttle.admit(counted(&subjects, mark), visit.now) {
+        too_early.await;
         let notice = Some(Notice { class: "notice-warn", text: patience(wait) });
         let private = Private::wait(wait.seconds);
         return form(office, guest, private, fields(typed, None, None), next, notice);
     }
-    if !office.hasher.verify(password, hash).await? {
+    if !office.hasher.verify(password, hash, line).await? {
         let wrong = "The e-mail address or the password is wrong.".to_owned();
         return form(office, guest, Private::UNFIT, fields(typed, None, Some(wrong)), next, None);
     }
     office.throttle.forgive(subject);
-    office.throttle.take_back(source, visit.now);
+    if mark.is_none() {
+        office.throttle.take_back(source, visit.now);
+    }
     let Some(login) = login else { return Ok(reply::see_other("/signin", &[])) };
     if login.totp_secret.is_some() {
         let next = encoded(next);
@@ -144,6 +156,18 @@ pub(crate) async fn send<C>(
 fn proof(login: &Login) -> Proof<'_> {
     let (password, totp_secret) = (login.password.as_deref(), login.totp_secret.as_deref());
     Proof { account: login.id, password, totp_secret }
+}
+
+/// The mark of the visitor's device, if it is one that the owner of this password has come from.
+fn known_mark<'a, C>(office: &Office<C>, visit: &'a Visit, hash: Option<&str>) -> Option<&'a str> {
+    let mark = office.cookies.read(&visit.request.headers, Cookie::Device)?;
+    device::is_known(mark, hash?).then_some(mark)
+}
+
+/// Of a subject and a source, those that a try counts for: from a device that is known the source says nothing, and a
+/// guesser who shares it with the owner does not keep them out.
+fn counted<'a, 'b>(subjects: &'a [Subject<'b>; 2], mark: Option<&str>) -> &'a [Subject<'b>] {
+    if mark.is_some() { &subjects[..1] } else { subjects }
 }
 
 /// Everything was right: a session begins.
@@ -189,11 +213,11 @@ pub(crate) async fn send_code<C>(
     let Some(login) = office.records.login_of(halfway.account).await? else {
         return Ok(reply::see_other("/signin", &[]));
     };
-    let mark = office.cookies.read(&visit.request.headers, Cookie::Device).unwrap_or_default();
-    let is_known = login.password.as_deref().is_some_and(|hash| device::is_known(mark, hash));
-    let subject = if is_known { Subject::DeviceCode(login.id.0, mark) } else { Subject::Code(login.id.0) };
+    let mark = known_mark(office, visit, login.password.as_deref());
+    let subject = mark.map_or(Subject::Code(login.id.0), |mark| Subject::DeviceCode(login.id.0, mark));
     let source = Subject::source(visit.client.address);
-    if let Err(wait) = office.throttle.admit(&[subject, source], visit.now) {
+    let subjects = [subject, source];
+    if let Err(wait) = office.throttle.admit(counted(&subjects, mark), visit.now) {
         return code_form(office, halfway, Private::wait(wait.seconds), Some(patience(wait)), next);
     }
     if !is_right_code(office, &login, typed, visit).await? {
@@ -202,7 +226,9 @@ pub(crate) async fn send_code<C>(
         return code_form(office, halfway, Private::UNFIT, Some(wrong), next);
     }
     office.throttle.forgive(subject);
-    office.throttle.take_back(source, visit.now);
+    if mark.is_none() {
+        office.throttle.take_back(source, visit.now);
+    }
     welcome(office, visit, &login, next).await
 }
 

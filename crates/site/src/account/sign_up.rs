@@ -5,6 +5,7 @@ use super::link::{self, Link};
 use super::{judge_email, patience};
 use crate::field::Field;
 use crate::guard::form::Form;
+use crate::guard::hasher::Line;
 use crate::guard::password;
 use crate::guard::session::{self, Guest};
 use crate::guard::throttle::{Subject, Wait};
@@ -96,7 +97,7 @@ pub(crate) async fn send<C>(
     if let Err(wait) = office.throttle.admit(counted, visit.now) {
         return too_often(office, guest, typed, wait);
     }
-    let hash = office.hasher.hash(new).await?;
+    let hash = office.hasher.hash(new, Line::Strangers).await?;
     if let Some(post) = &office.post {
         let letter = letter_for(office, &email, &hash, visit).await?;
         post.send(letter);
@@ -186,7 +187,7 @@ pub(crate) async fn verify<C>(
         let (private, wrong) = (Private::wait(wait.seconds), patience(wait));
         return verify_form(office, guest, private, token, &email, Some(wrong));
     }
-    if !office.hasher.verify(sent.exact("password"), Some(&hash)).await? {
+    if !office.hasher.verify(sent.exact("password"), Some(&hash), Line::Owners).await? {
         let wrong = "This is not the password that you typed when you signed up.".to_owned();
         return verify_form(office, guest, Private::UNFIT, token, &email, Some(wrong));
     }

@@ -17,9 +17,10 @@ pub(crate) enum Subject<'a> {
     Account(&'a str),
     /// The same from one device that its owner has come from, by its mark: whatever strangers do, the owner gets in.
     Device(&'a str, &'a str),
-    /// Codes of the second factor of one account.
+    /// Codes of the second factor of one account, from devices that its owner has not come from.
     Code(i64),
-    /// The same from one device that its owner has come from.
+    /// The same from one device that its owner has come from, by its mark: whoever knows the password and guesses codes
+    /// does not keep the owner out.
     DeviceCode(i64, &'a str),
     /// The password of one account, asked of somebody who is signed in to it.
     Member(i64),
