@@ -33,6 +33,12 @@ export const pages = [
     arrive: press('Create account', 'Look into your inbox'),
   },
   { name: 'finish signing up', path: (given) => given.links.verify },
+  {
+    name: 'finishing refused',
+    status: 422,
+    before: fill((given) => given.links.verify, { 'The password that you chose': 'not the password' }),
+    arrive: press('Confirm and sign in', 'This is not the password that you typed'),
+  },
   { name: 'a link that is over', path: `/reset/${'0'.repeat(64)}`, status: 410 },
 
   { name: 'sign-in', path: '/signin?next=%2Faccount' },
