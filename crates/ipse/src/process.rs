@@ -42,3 +42,11 @@ pub(crate) fn give_way() {
         ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
     );
 }
+
+/// Lets other threads go first from now on, for work that somebody waits for: it gets little of a busy machine, but never
+/// nothing, whatever other programs do there.
+pub(crate) fn stand_back() {
+    const LEAST: i32 = 19;
+    // The system counts this for each thread by itself.
+    let _ = rustix::process::nice(LEAST);
+}

@@ -94,7 +94,7 @@ impl Server {
                 keys: Arc::clone(&keys),
                 mail: config.mail.clone(),
                 sign_up_is_open: config.open_signup,
-                give_way: process::give_way,
+                stand_back: process::stand_back,
             })?;
             Ok((geo, doors, base_url, site))
         };

@@ -49,7 +49,7 @@ pub struct SitePlan<C> {
     /// Whether anybody may make an account.
     pub sign_up_is_open: bool,
     /// What threads do first that are to let others go before them.
-    pub give_way: fn(),
+    pub stand_back: fn(),
 }
 
 /// Why there is no site.
@@ -66,10 +66,10 @@ pub enum SiteError {
 impl<C: Counters> Site<C> {
     /// The pages of an installation.
     pub fn open(plan: SitePlan<C>) -> Result<Self, SiteError> {
-        let SitePlan { links, operator, records, counters, keys, mail, sign_up_is_open, give_way } = plan;
+        let SitePlan { links, operator, records, counters, keys, mail, sign_up_is_open, stand_back } = plan;
         let post = mail.as_ref().map(Post::open).transpose();
         let post = post.map_err(|error| SiteError::Mail(error.to_string()))?;
-        let hasher = Hasher::start(give_way)?;
+        let hasher = Hasher::start(stand_back)?;
         let (cookies, throttle) = (Cookies::new(&links), Throttle::default());
         Ok(Self {
             docs: Fixed::new(docs::answer(&links)),
@@ -370,7 +370,7 @@ mod tests {
                 keys,
                 mail: None,
                 sign_up_is_open: true,
-                give_way: || (),
+                stand_back: || (),
             })
         });
         (runtime, site.unwrap())

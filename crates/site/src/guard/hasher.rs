@@ -50,15 +50,15 @@ enum Job {
 }
 
 impl Hasher {
-    /// Starts the threads; each begins with `give_way`, by which it lets others go first.
-    pub(crate) fn start(give_way: fn()) -> io::Result<Self> {
+    /// Starts the threads; each begins with `stand_back`, by which it lets others go first.
+    pub(crate) fn start(stand_back: fn()) -> io::Result<Self> {
         let (hasher, lines) = Self::new(QUEUE);
         let lines = Arc::new(Mutex::new(lines));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..(cores / 2).max(1) {
             let lines = Arc::clone(&lines);
             std::thread::Builder::new().name("passwords".to_owned()).spawn(move || {
-                give_way();
+                stand_back();
                 work(&lines);
             })?;
         }
