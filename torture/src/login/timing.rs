@@ -1,8 +1,9 @@
 //! How long answers take for addresses that have an account and for addresses that have none: nobody learns from it who
 //! has one.
 //!
-//! Both are asked about in turn, in an order of chance, and what noise explains is found by dealing the same times out at
-//! random: a difference is one if hardly any deal makes a greater one.
+//! Both are asked about in an order of chance, each after the same page was opened, so that what was asked before makes no
+//! difference. What noise explains is found by dealing the same times out at random: a difference is one if hardly any
+//! deal makes a greater one.
 
 use super::form::{Form, Sender};
 use super::people::anywhere;
@@ -10,15 +11,17 @@ use super::table::Table;
 use crate::random::Random;
 use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
-use ipse_testkit::{Connection, Mailbox, Visitor};
+use ipse_testkit::{Connection, Mailbox, Response, Visitor};
 use std::net::SocketAddr;
 
 /// How often times are dealt out.
 const DEALS: usize = 2_000;
 /// One deal in so many makes a greater difference than noise explains, by this measure.
 const ONE_IN: usize = 1_000;
+/// For each of the others so many guesses that come too early.
+const REFUSED_EACH: usize = 5;
 /// Each asks from elsewhere.
-const PLACES: u64 = 1 << 32;
+const PLACES: u64 = 1 << 28;
 /// Few times are told apart by what is far off: an answer that leaves the hash out is ten times as quick and more.
 const LENIENT_TIMES: f64 = 4.0;
 const WRONG_PASSWORD: &str = "not the password of anybody";
@@ -102,28 +105,40 @@ fn refused(
     let mut connection = Connection::open(address)?;
     let forged = "0123456789abcdef".repeat(6);
     let mut times = Times::default();
-    while times.known.len() < count * 5 {
-        for is_known in in_turn(random) {
-            let email = if is_known { known } else { unknown };
-            let sender = Sender { from: anywhere(random, PLACES), device: Some(&forged) };
-            let request = form.written(sender, &[("email", email), ("password", WRONG_PASSWORD)]);
-            let watch = Stopwatch::start();
-            connection.send(request.as_bytes())?;
-            let reply = connection.receive()?;
-            match reply.status {
-                429 => times.note(is_known, &watch),
-                // The first few, and one now and then that waited long enough.
-                status => ensure!(status == 422, "answered {status}: {}", reply.body),
-            }
+    for is_known in shuffled(REFUSED_EACH * count, random) {
+        let email = if is_known { known } else { unknown };
+        let sender = Sender { from: anywhere(random, PLACES), device: Some(&forged) };
+        let request = form.written(sender, &[("email", email), ("password", WRONG_PASSWORD)]);
+        let (reply, took_ms) = timed(&mut connection, "/signin", &request)?;
+        match reply.status {
+            429 => times.note(is_known, took_ms),
+            // The first few, and one now and then that waited long enough.
+            status => ensure!(status == 422, "answered {status}: {}", reply.body),
         }
     }
     Ok(times)
 }
 
-/// Whether a known address is asked about, first and then.
-fn in_turn(random: &mut Random) -> [bool; 2] {
-    let first = random.below(2) == 0;
-    [first, !first]
+/// So many times each whether a known address is asked about, in an order of chance.
+fn shuffled(each: usize, random: &mut Random) -> Vec<bool> {
+    let mut order = [vec![true; each], vec![false; each]].concat();
+    shuffle(&mut order, random);
+    order
+}
+
+fn shuffle<T>(things: &mut [T], random: &mut Random) {
+    for place in (1..things.len()).rev() {
+        things.swap(place, random.index(place + 1));
+    }
+}
+
+/// Opens a page, then sends a request and says how many milliseconds the answer took.
+fn timed(connection: &mut Connection, page: &str, request: &str) -> Result<(Response, f64)> {
+    connection.get(page, None)?;
+    let watch = Stopwatch::start();
+    connection.send(request.as_bytes())?;
+    let reply = connection.receive()?;
+    Ok((reply, watch.seconds() * 1e3))
 }
 
 impl Question<'_> {
@@ -131,21 +146,18 @@ impl Question<'_> {
         let form = Form::open(address, &mut Visitor::new(address), self.page)?;
         let mut connection = Connection::open(address)?;
         let mut times = Times::default();
-        for (known, unknown) in self.known.iter().zip(self.unknown) {
-            for is_known in in_turn(random) {
-                let email = if is_known { known } else { unknown };
-                let sender = Sender { from: anywhere(random, PLACES), device: None };
-                let mut fields = vec![("email", email.as_str())];
-                fields.extend(self.field);
-                let request = form.written(sender, &fields);
-                let watch = Stopwatch::start();
-                connection.send(request.as_bytes())?;
-                let reply = connection.receive()?;
-                times.note(is_known, &watch);
-                ensure!(reply.status == self.status, "answered {}: {}", reply.status, reply.body);
-                if self.letters == Letters::Everybody || self.letters == Letters::Known && is_known {
-                    mailbox.next(email)?;
-                }
+        let (mut known, mut unknown) = (self.known.iter(), self.unknown.iter());
+        for is_known in shuffled(self.known.len(), random) {
+            let email = if is_known { known.next() } else { unknown.next() };
+            let email = email.context("there are too few addresses")?;
+            let sender = Sender { from: anywhere(random, PLACES), device: None };
+            let mut fields = vec![("email", email.as_str())];
+            fields.extend(self.field);
+            let (reply, took_ms) = timed(&mut connection, self.page, &form.written(sender, &fields))?;
+            ensure!(reply.status == self.status, "answered {}: {}", reply.status, reply.body);
+            times.note(is_known, took_ms);
+            if self.letters == Letters::Everybody || self.letters == Letters::Known && is_known {
+                mailbox.next(email)?;
             }
         }
         Ok(times)
@@ -160,9 +172,9 @@ struct Times {
 }
 
 impl Times {
-    fn note(&mut self, is_known: bool, watch: &Stopwatch) {
+    fn note(&mut self, is_known: bool, took_ms: f64) {
         let times = if is_known { &mut self.known } else { &mut self.unknown };
-        times.push(watch.seconds() * 1e3);
+        times.push(took_ms);
     }
 
     fn add_to(
@@ -193,9 +205,7 @@ impl Times {
         let mut all = [self.known.as_slice(), &self.unknown].concat();
         let mut differences: Vec<f64> = (0..DEALS)
             .map(|_| {
-                for place in (1..all.len()).rev() {
-                    all.swap(place, random.index(place + 1));
-                }
+                shuffle(&mut all, random);
                 let (one, other) = all.split_at(self.known.len());
                 (median(one) - median(other)).abs()
             })
