@@ -45,11 +45,11 @@ impl Connection {
     /// Speaks over a stream that somebody else has connected.
     pub fn over(stream: TcpStream) -> Result<Self> {
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         Ok(Self { reader: BufReader::new(stream) })
     }
 
-    /// Waits so long for what comes, instead of the 20 s that most things may take.
+    /// Waits so long for what comes, instead of the minute that most things may take.
     pub fn wait_for(&self, patience: Duration) -> Result<()> {
         Ok(self.reader.get_ref().set_read_timeout(Some(patience))?)
     }

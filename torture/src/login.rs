@@ -43,13 +43,8 @@ const FULL: Size = Size {
     attack: Duration::from_secs(90),
 };
 
-const SHORT: Size = Size {
-    people: 12,
-    strangers: 24,
-    rounds: 1,
-    calm: Duration::from_secs(1),
-    attack: Duration::from_secs(2),
-};
+const SHORT: Size =
+    Size { people: 8, strangers: 8, rounds: 1, calm: Duration::from_secs(1), attack: Duration::from_secs(2) };
 
 pub(crate) fn work(options: &Options) -> Result<String> {
     let is_full = options.count >= FULL_GUESSES;

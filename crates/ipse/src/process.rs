@@ -46,7 +46,7 @@ pub(crate) fn give_way() {
 /// Lets other threads go first from now on, for work that somebody waits for: it gets little of a busy machine, but never
 /// nothing, whatever other programs do there.
 pub(crate) fn stand_back() {
-    const LEAST: i32 = 19;
+    const LITTLE: i32 = 10;
     // The system counts this for each thread by itself.
-    let _ = rustix::process::nice(LEAST);
+    let _ = rustix::process::nice(LITTLE);
 }
