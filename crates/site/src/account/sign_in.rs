@@ -161,7 +161,9 @@ fn proof(login: &Login) -> Proof<'_> {
 /// The mark of the visitor's device, if it is one that the owner of this password has come from.
 fn known_mark<'a, C>(office: &Office<C>, visit: &'a Visit, hash: Option<&str>) -> Option<&'a str> {
     let mark = office.cookies.read(&visit.request.headers, Cookie::Device)?;
-    device::is_known(mark, hash?).then_some(mark)
+    // It is looked at even if there is no account, which takes as long.
+    let fits = device::is_known(mark, hash.unwrap_or_default());
+    (fits && hash.is_some()).then_some(mark)
 }
 
 /// Of a subject and a source, those that a try counts for: from a device that is known the source says nothing, and a
