@@ -177,6 +177,15 @@ const TOOLS: &[Tool] = &[
         arch: "sqlite",
     },
     Tool {
+        what: "PostgreSQL and psql",
+        is_there: || {
+            all_there(&["psql"]) && (all_there(&["initdb"]) || Path::new("/usr/lib/postgresql").is_dir())
+        },
+        debian: "postgresql",
+        fedora: "postgresql-server",
+        arch: "postgresql",
+    },
+    Tool {
         what: "mkfs.ext4",
         is_there: || all_there(&["mkfs.ext4"]),
         debian: "e2fsprogs",
@@ -205,8 +214,8 @@ const TOOLS: &[Tool] = &[
         arch: "util-linux",
     },
     Tool {
-        what: "unshare and prlimit",
-        is_there: || all_there(&["unshare", "prlimit"]),
+        what: "unshare, prlimit and setpriv",
+        is_there: || all_there(&["unshare", "prlimit", "setpriv"]),
         debian: "util-linux",
         fedora: "util-linux",
         arch: "util-linux",

@@ -1,5 +1,6 @@
 //! What can break in storage, in words for the operator.
 
+use crate::DatabaseUrl;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,10 +37,12 @@ pub enum Error {
         what: String,
     },
     /// The file was written by a later version of the program.
-    #[error("{path} was written by a newer version of ipse (schema {found}, this program knows {known}); upgrade the program", path = path.display())]
+    #[error(
+        "{database} was written by a newer version of ipse (schema {found}, this program knows {known}); upgrade the program"
+    )]
     TooNew {
-        /// The file.
-        path: PathBuf,
+        /// The file or the server.
+        database: String,
         /// The version found.
         found: i64,
         /// The newest version this program knows.
@@ -64,14 +67,75 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// The database did not do what it was asked.
-    #[error("the database {path} failed: {source}", path = path.display())]
+    #[error("the database {database} failed: {source}")]
     Database {
-        /// The database's file.
-        path: PathBuf,
+        /// The file or the server.
+        database: String,
         /// Why.
         #[source]
         source: Arc<sqlx::Error>,
     },
+    /// The server does not answer.
+    #[error(
+        "the database {database} cannot be reached ({why}); it is asked again by itself: see that it runs, that the network lets this machine through, and that host and port are right"
+    )]
+    Unreachable {
+        /// The server.
+        database: String,
+        /// Why.
+        why: String,
+    },
+    /// The server answers, but later than anybody can wait.
+    #[error("the database {database} is too busy to answer in time ({why}); it is asked again by itself")]
+    Slow {
+        /// The server.
+        database: String,
+        /// What it says.
+        why: String,
+    },
+    /// The server does not let this user in.
+    #[error(
+        "the database {database} lets us in neither with this user nor with this password ({why}); check both, and pg_hba.conf on the server"
+    )]
+    LoginRefused {
+        /// The server.
+        database: String,
+        /// What it says.
+        why: String,
+    },
+    /// The server knows no database of that name.
+    #[error(
+        "there is no database of that name at {0}; make it on the server with `createdb`, or correct the end of the URL"
+    )]
+    NoSuchDatabase(String),
+    /// No encrypted connection came about.
+    #[error(
+        "no TLS connection to the database {database} can be made ({why}); correct sslmode or sslrootcert in its URL, or the server's certificate"
+    )]
+    NoTls {
+        /// The server.
+        database: String,
+        /// Why.
+        why: String,
+    },
+    /// The server only lets itself be read.
+    #[error(
+        "the database {0} can only be read: it is a standby, or was set so; name the server that can be written"
+    )]
+    ReadOnly(String),
+    /// The user may not do what has to be done.
+    #[error(
+        "the user of the database {database} may not do what has to be done ({why}); make that user the database's owner"
+    )]
+    NotPermitted {
+        /// The server.
+        database: String,
+        /// What it says.
+        why: String,
+    },
+    /// The server's disk is full.
+    #[error("the disk of the database {0} is full; free some space there: what was stored is untouched")]
+    ServerFull(String),
     /// The journal's writer gave up; the next write begins a new segment.
     #[error("the journal cannot be written at the moment")]
     JournalBroken,
@@ -89,6 +153,11 @@ impl Error {
             | Self::DiskFull(_)
             | Self::JournalBroken
             | Self::Database { .. }
+            | Self::Unreachable { .. }
+            | Self::Slow { .. }
+            // A standby may be promoted at any moment.
+            | Self::ReadOnly(_)
+            | Self::ServerFull(_)
             | Self::File { .. }
             | Self::Random(_) => true,
             Self::Folder { .. }
@@ -96,7 +165,38 @@ impl Error {
             | Self::NoData(_)
             | Self::InUse { .. }
             | Self::Damaged { .. }
+            | Self::LoginRefused { .. }
+            | Self::NoSuchDatabase(_)
+            | Self::NoTls { .. }
+            | Self::NotPermitted { .. }
             | Self::TooNew { .. } => false,
+        }
+    }
+
+    /// Whether the records are out of reach: nothing is wrong with what was asked, and it may be asked again.
+    #[must_use]
+    pub fn out_of_reach(&self) -> bool {
+        match self {
+            Self::Unreachable { .. }
+            | Self::Slow { .. }
+            | Self::ReadOnly(_)
+            | Self::ServerFull(_)
+            | Self::LoginRefused { .. }
+            | Self::NoSuchDatabase(_)
+            | Self::NoTls { .. } => true,
+            Self::Folder { .. }
+            | Self::NoData(_)
+            | Self::InUse { .. }
+            | Self::Damaged { .. }
+            | Self::TooNew { .. }
+            | Self::NotAllowed(_)
+            | Self::Busy(_)
+            | Self::DiskFull(_)
+            | Self::File { .. }
+            | Self::Database { .. }
+            | Self::NotPermitted { .. }
+            | Self::JournalBroken
+            | Self::Random(_) => false,
         }
     }
 
@@ -126,7 +226,34 @@ impl Error {
             Some(READ_ONLY | CANNOT_OPEN) => Self::NotAllowed(path),
             Some(NOT_A_DATABASE) => Self::Damaged { path, what: "it is no SQLite database".into() },
             Some(CORRUPT) => Self::Damaged { path, what: "its pages do not fit together".into() },
-            _ => Self::Database { path, source: Arc::new(source) },
+            _ => Self::Database { database: path.display().to_string(), source: Arc::new(source) },
+        }
+    }
+
+    /// Names what PostgreSQL, and the way to it, mean by their failures.
+    pub(crate) fn server(url: &DatabaseUrl, source: sqlx::Error) -> Self {
+        let database = url.to_string();
+        let unreachable = |why: &str| Self::Unreachable { database: database.clone(), why: why.to_owned() };
+        let error = match &source {
+            sqlx::Error::Io(error) => return unreachable(&error.to_string()),
+            sqlx::Error::PoolTimedOut => return unreachable("it did not answer in time"),
+            sqlx::Error::Tls(error) => return Self::NoTls { database, why: error.to_string() },
+            sqlx::Error::Database(error) => error,
+            _ => return Self::Database { database, source: Arc::new(source) },
+        };
+        let why = error.message().to_owned();
+        match error.code().as_deref().unwrap_or_default() {
+            "28P01" | "28000" => Self::LoginRefused { database, why },
+            "3D000" => Self::NoSuchDatabase(database),
+            "42501" | "3F000" => Self::NotPermitted { database, why },
+            "25006" => Self::ReadOnly(database),
+            "53100" => Self::ServerFull(database),
+            // It stops, starts, or has no connection left.
+            "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "53300" => Self::Unreachable { database, why },
+            code if code.starts_with("08") => Self::Unreachable { database, why },
+            // It was cancelled, or gave way to others.
+            "57014" | "55P03" | "40P01" | "40001" | "53200" => Self::Slow { database, why },
+            _ => Self::Database { database, source: Arc::new(source) },
         }
     }
 }

@@ -4,6 +4,7 @@
 
 mod boot;
 mod counters;
+mod database;
 mod doctor;
 mod error;
 mod folder;
@@ -13,13 +14,14 @@ mod records;
 
 pub use boot::BootId;
 pub use counters::{Counters, KeyCharge, Subject};
+pub use database::{Database, DatabaseUrl, NotADatabase};
 pub use doctor::DoctorLinks;
 pub use error::Error;
 pub use folder::{DataFolder, FolderLock};
 pub use keytable::KeyTable;
 pub use ledger::{Ledger, used_in_journal};
 pub use records::{
-    Account, AccountId, Activity, ActivityRow, Created, Email, KeyRecord, Login, NewKey, NewToken,
-    NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof, Records, Session, Token,
-    TokenPurpose, UsageRow, random_secret,
+    Account, AccountId, Activity, ActivityRow, Created, Email, KeyRecord, Login, NewKey, NewToken, Node,
+    NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof, Range, Records, Session,
+    Token, TokenPurpose, UsageRow, Wanted, random_secret,
 };

@@ -1,7 +1,7 @@
 //! Accounts: who they are, and what signing in to one takes.
 
 use super::keys::delete_key;
-use super::{Email, Records, flag, next, number};
+use super::{Email, Records, Turn, flag, number};
 use crate::Error;
 use ipse_model::{Now, SecretHash};
 use sqlx::any::{AnyArguments, AnyRow};
@@ -76,28 +76,28 @@ impl Records {
             tx.commit().await?;
             Ok(made)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// All accounts by address.
     pub async fn accounts(&self) -> Result<Vec<Account>, Error> {
-        let rows = sqlx::query(
-            "SELECT a.email, a.created_ms, (SELECT COUNT(*) FROM keys k WHERE k.account_id = a.id) \
-             FROM accounts a ORDER BY a.email",
-        )
-        .fetch_all(&self.readers)
-        .await
-        .map_err(self.failed())?;
-        rows.iter()
-            .map(|row| {
-                Ok(Account {
-                    email: row.try_get(0)?,
-                    created_ms: row.try_get(1)?,
-                    keys: row.try_get::<i64, _>(2)?.try_into().unwrap_or(u32::MAX),
-                })
+        let account = |row: &AnyRow| {
+            Ok(Account {
+                email: row.try_get(0)?,
+                created_ms: row.try_get(1)?,
+                keys: row.try_get::<i64, _>(2)?.try_into().unwrap_or(u32::MAX),
             })
-            .collect::<Result<_, sqlx::Error>>()
-            .map_err(self.failed())
+        };
+        let read = async {
+            let rows = sqlx::query(
+                "SELECT a.email, a.created_ms, (SELECT COUNT(*) FROM keys k WHERE k.account_id = a.id) FROM accounts a",
+            );
+            rows.fetch_all(&self.readers).await?.iter().map(account).collect()
+        };
+        let mut accounts: Vec<Account> = self.within(read).await?;
+        // Engines have orders of their own for texts.
+        accounts.sort_unstable_by(|one, other| one.email.cmp(&other.email));
+        Ok(accounts)
     }
 
     /// Deletes the account of an address with everything that belongs to it. `false` if there is none.
@@ -129,51 +129,57 @@ impl Records {
             tx.commit().await?;
             Ok(Some(AccountId(id)))
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// What signing in to the account of this address is checked against.
     pub async fn login(&self, email: &Email) -> Result<Option<Login>, Error> {
         // There is one row whoever is asked about, so that it takes as long to find nobody.
-        sqlx::query(concat!(
-            "SELECT ",
-            login_columns!(),
-            " FROM (SELECT 1 AS one) AS always LEFT JOIN accounts ON email = $1"
-        ))
-        .bind(email.as_str())
-        .fetch_one(&self.readers)
-        .await
-        .and_then(|row| match row.try_get::<Option<i64>, _>("id")? {
-            Some(_) => login(&row).map(Some),
-            None => Ok(None),
+        self.within(async {
+            let row = sqlx::query(concat!(
+                "SELECT ",
+                login_columns!(),
+                " FROM (SELECT 1 AS one) AS always LEFT JOIN accounts ON email = $1"
+            ))
+            .bind(email.as_str())
+            .fetch_one(&self.readers)
+            .await?;
+            match row.try_get::<Option<i64>, _>("id")? {
+                Some(_) => login(&row).map(Some),
+                None => Ok(None),
+            }
         })
-        .map_err(self.failed())
+        .await
     }
 
     /// The same of an account whose number is known.
     pub async fn login_of(&self, id: AccountId) -> Result<Option<Login>, Error> {
-        sqlx::query(concat!("SELECT ", login_columns!(), " FROM accounts WHERE id = $1"))
-            .bind(id.0)
-            .fetch_optional(&self.readers)
-            .await
-            .and_then(|row| row.as_ref().map(login).transpose())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query(concat!("SELECT ", login_columns!(), " FROM accounts WHERE id = $1"))
+                .bind(id.0)
+                .fetch_optional(&self.readers)
+                .await
+                .and_then(|row| row.as_ref().map(login).transpose())
+        })
+        .await
     }
 
     /// What the owner of an account sees of it.
     pub async fn profile(&self, id: AccountId) -> Result<Option<Profile>, Error> {
-        sqlx::query(
-            "SELECT id, email, created_ms, verified_ms, mail_pause, mail_quota, \
+        self.within(async {
+            sqlx::query(
+                "SELECT id, email, created_ms, verified_ms, mail_pause, mail_quota, \
              CASE WHEN password IS NULL THEN 0 ELSE 1 END AS has_password, \
              CASE WHEN totp_secret IS NULL THEN 0 ELSE 1 END AS has_totp, \
              (SELECT COUNT(*) FROM recovery_codes r WHERE r.account_id = accounts.id) AS recovery_codes_left \
              FROM accounts WHERE id = $1",
-        )
-        .bind(id.0)
-        .fetch_optional(&self.readers)
+            )
+            .bind(id.0)
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map(profile).transpose())
+        })
         .await
-        .and_then(|row| row.as_ref().map(profile).transpose())
-        .map_err(self.failed())
     }
 
     /// Gives an account another password. Whoever is signed in is no more, but for the session to `keep`, and no open
@@ -187,6 +193,8 @@ impl Records {
     ) -> Result<(), Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            Turn::Session.wait(&mut tx).await?;
+            Turn::Token.wait(&mut tx).await?;
             sqlx::query("UPDATE accounts SET password = $2 WHERE id = $1")
                 .bind(id.0)
                 .bind(password)
@@ -196,7 +204,7 @@ impl Records {
             super::sessions::end_sessions(&mut tx, id, keep).await?;
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Gives an account another address. No open link of the account, which went to the address before, is good any
@@ -210,6 +218,7 @@ impl Records {
     ) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            Turn::Token.wait(&mut tx).await?;
             let set = sqlx::query("UPDATE accounts SET email = $2, verified_ms = $3 WHERE id = $1")
                 .bind(id.0)
                 .bind(email.as_str())
@@ -225,7 +234,7 @@ impl Records {
             tx.commit().await?;
             Ok(set)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Chooses what mail shall tell of.
@@ -243,17 +252,15 @@ impl Records {
     async fn delete_found(&self, find: Query<'_, Any, AnyArguments>) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let change = next(&mut tx, "key_change").await?;
+            // Nobody begins a session, makes a key or a link, or changes a key meanwhile: what is found below is all.
+            for turn in [Turn::Session, Turn::Key, Turn::Token, Turn::KeyChange] {
+                turn.wait(&mut tx).await?;
+            }
             let Some(account) = find.fetch_optional(&mut *tx).await? else { return Ok(false) };
             let id: i64 = account.try_get("id")?;
-            let keys =
-                sqlx::query("SELECT id FROM keys WHERE account_id = $1").bind(id).fetch_all(&mut *tx).await?;
-            let mut change = Some(change);
-            for key in &keys {
-                let seq = match change.take() {
-                    Some(first) => first,
-                    None => next(&mut tx, "key_change").await?,
-                };
+            let keys = sqlx::query("SELECT id FROM keys WHERE account_id = $1 ORDER BY id").bind(id);
+            for key in keys.fetch_all(&mut *tx).await? {
+                let seq = Turn::KeyChange.next(&mut tx).await?;
                 delete_key(&mut tx, key.try_get(0)?, seq).await?;
             }
             // A sign-up that was begun with the address belongs to no account yet.
@@ -265,7 +272,7 @@ impl Records {
             tx.commit().await?;
             Ok(true)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 }
 
@@ -307,7 +314,7 @@ pub(super) async fn ensure_account(
     email: &Email,
     now: Now,
 ) -> Result<(i64, bool), sqlx::Error> {
-    let id = next(connection, "account").await?;
+    let id = Turn::Account.next(connection).await?;
     let made = sqlx::query(
         "INSERT INTO accounts (id, email, created_ms) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
     )
@@ -326,6 +333,13 @@ pub(super) async fn ensure_account(
         .fetch_one(connection)
         .await?;
     Ok((row.try_get(0)?, false))
+}
+
+/// Locks an account, so that nobody changes or deletes it before the transaction ends. `false` if it is no more. It is an
+/// update and no question, because that is how both engines lock a row.
+pub(super) async fn lock_account(connection: &mut AnyConnection, id: AccountId) -> Result<bool, sqlx::Error> {
+    let sql = sqlx::query("UPDATE accounts SET totp_step = totp_step WHERE id = $1");
+    Ok(sql.bind(id.0).execute(connection).await?.rows_affected() > 0)
 }
 
 /// Ends the open links of one account, and forgets those of anybody that have ended.

@@ -1,6 +1,7 @@
 //! What was done to an account and its keys, for its owner to read. No address and no secret stands here.
 
-use super::{AccountId, Records, next};
+use super::accounts::lock_account;
+use super::{AccountId, Records, Turn};
 use crate::Error;
 use ipse_model::{KeyId, Now};
 use sqlx::any::AnyRow;
@@ -116,7 +117,7 @@ impl Records {
             note(&mut tx, account, what, key, detail, now).await?;
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Notes what the operator did to a key, for its owner to read. Before a key is deleted, for then nobody knows whose it was.
@@ -129,26 +130,26 @@ impl Records {
     ) -> Result<(), Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            Turn::Activity.wait(&mut tx).await?;
             let owner = sqlx::query("SELECT account_id FROM keys WHERE id = $1").bind(key.0);
             if let Some(row) = owner.fetch_optional(&mut *tx).await? {
                 note(&mut tx, AccountId(row.try_get(0)?), what, Some(key), detail, now).await?;
             }
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// The last things that were done to an account, the newest first.
     pub async fn activity(&self, account: AccountId, limit: u32) -> Result<Vec<ActivityRow>, Error> {
-        let rows = sqlx::query(
-            "SELECT at_ms, what, key_id, detail FROM activity WHERE account_id = $1 ORDER BY id DESC LIMIT $2",
-        )
-        .bind(account.0)
-        .bind(i64::from(limit))
-        .fetch_all(&self.readers)
-        .await;
-        rows.and_then(|rows| rows.iter().filter_map(|row| activity_row(row).transpose()).collect())
-            .map_err(self.failed())
+        let read = async {
+            let rows = sqlx::query(
+                "SELECT at_ms, what, key_id, detail FROM activity WHERE account_id = $1 ORDER BY id DESC LIMIT $2",
+            );
+            let rows = rows.bind(account.0).bind(i64::from(limit)).fetch_all(&self.readers).await?;
+            rows.iter().filter_map(|row| activity_row(row).transpose()).collect()
+        };
+        self.within(read).await
     }
 }
 
@@ -161,10 +162,12 @@ pub(super) async fn note(
     detail: Option<&str>,
     now: Now,
 ) -> Result<(), sqlx::Error> {
-    let id = next(connection, "activity").await?;
+    let id = Turn::Activity.next(connection).await?;
+    if !lock_account(connection, account).await? {
+        return Ok(());
+    }
     sqlx::query(
-        "INSERT INTO activity (id, account_id, at_ms, what, key_id, detail) \
-         SELECT $1, id, $3, $4, $5, $6 FROM accounts WHERE id = $2",
+        "INSERT INTO activity (id, account_id, at_ms, what, key_id, detail) VALUES ($1, $2, $3, $4, $5, $6)",
     )
     .bind(id)
     .bind(account.0)

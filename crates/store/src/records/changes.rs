@@ -1,7 +1,8 @@
 //! The log of changes of keys, by which servers keep their tables up to date.
 
+use super::engine::announce;
 use super::keys::{scope, state};
-use super::{Records, next, number, unreadable};
+use super::{Records, number, unreadable};
 use crate::Error;
 use ipse_model::{Key, KeyHash, KeyId};
 use sqlx::any::AnyRow;
@@ -25,20 +26,24 @@ pub(crate) type ChangedKey = (KeyId, Option<KnownKey>);
 impl Records {
     /// The number of the last change of any key.
     pub(crate) async fn last_key_change(&self) -> Result<i64, Error> {
-        sqlx::query("SELECT value FROM sequences WHERE name = 'key_change'")
-            .fetch_one(&self.readers)
-            .await
-            .and_then(|row| row.try_get(0))
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query("SELECT value FROM sequences WHERE name = 'key_change'")
+                .fetch_one(&self.readers)
+                .await
+                .and_then(|row| row.try_get(0))
+        })
+        .await
     }
 
     /// Every key.
     pub(crate) async fn all_keys(&self) -> Result<Vec<KnownKey>, Error> {
-        sqlx::query(concat!("SELECT ", known_columns!()))
-            .fetch_all(&self.readers)
-            .await
-            .and_then(|rows| rows.iter().map(known_key).collect())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query(concat!("SELECT ", known_columns!()))
+                .fetch_all(&self.readers)
+                .await
+                .and_then(|rows| rows.iter().map(known_key).collect())
+        })
+        .await
     }
 
     /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
@@ -64,7 +69,7 @@ impl Records {
             }
             Ok(Some(changed))
         };
-        read.await.map_err(self.failed())
+        self.within(read).await
     }
 }
 
@@ -94,12 +99,8 @@ fn known_key(row: &AnyRow) -> Result<KnownKey, sqlx::Error> {
     Ok(KnownKey { key, hash: hash(&row.try_get::<String, _>("hash")?, "hash")?, old })
 }
 
-pub(super) async fn log_change(connection: &mut AnyConnection, key_id: i64) -> Result<(), sqlx::Error> {
-    let seq = next(connection, "key_change").await?;
-    log_change_as(connection, key_id, seq).await
-}
-
-pub(super) async fn log_change_as(
+/// Logs a change of a key under a number that the transaction has taken before it locked the key.
+pub(super) async fn log_change(
     connection: &mut AnyConnection,
     key_id: i64,
     seq: i64,
@@ -111,7 +112,7 @@ pub(super) async fn log_change_as(
         .await?;
     sqlx::query("DELETE FROM key_changes WHERE seq <= $1")
         .bind(seq - CHANGES_KEPT)
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
-    Ok(())
+    announce(connection).await
 }

@@ -4,8 +4,8 @@
 
 use super::accounts::ensure_account;
 use super::activity::{self, Activity};
-use super::changes::{log_change, log_change_as};
-use super::{AccountId, Email, Records, flag, next, number, unreadable};
+use super::changes::log_change;
+use super::{AccountId, Email, Records, Turn, flag, number, unreadable};
 use crate::Error;
 use ipse_model::{DAILY_LIMIT, KEYS_PER_ACCOUNT, KeyId, KeyState, KeyText, Now, Scope};
 use sqlx::any::{AnyArguments, AnyRow};
@@ -68,7 +68,7 @@ impl Records {
         let text = KeyText::from_random(getrandom::fill).map_err(Error::Random)?;
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let id = next(&mut tx, "key").await?;
+            let id = Turn::Key.next(&mut tx).await?;
             let (account, _) = ensure_account(&mut tx, new.account, now).await?;
             let record = KeyRecord {
                 id: KeyId(id),
@@ -87,45 +87,37 @@ impl Records {
             tx.commit().await?;
             Ok(Created::Key { text, record })
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// The keys of one account, or of all.
     pub async fn keys(&self, account: Option<&Email>) -> Result<Vec<KeyRecord>, Error> {
-        let rows = match account {
-            Some(email) => {
-                sqlx::query(concat!(
-                    "SELECT ",
-                    record_columns!(),
-                    record_tables!(),
-                    " WHERE a.email = $1 ORDER BY k.id"
-                ))
-                .bind(email.as_str())
-                .fetch_all(&self.readers)
-                .await
-            }
-            None => {
-                sqlx::query(concat!(
-                    "SELECT ",
-                    record_columns!(),
-                    record_tables!(),
-                    " ORDER BY a.email, k.id"
-                ))
-                .fetch_all(&self.readers)
-                .await
-            }
+        let read = async {
+            let rows = sqlx::query(concat!(
+                "SELECT ",
+                record_columns!(),
+                record_tables!(),
+                " WHERE a.email = COALESCE($1, a.email)"
+            ));
+            let rows = rows.bind(account.map(Email::as_str)).fetch_all(&self.readers).await?;
+            rows.iter().map(key_record).collect()
         };
-        rows.and_then(|rows| rows.iter().map(key_record).collect()).map_err(self.failed())
+        let mut keys: Vec<KeyRecord> = self.within(read).await?;
+        // Engines have orders of their own for texts.
+        keys.sort_unstable_by(|one, other| (&one.account, one.id).cmp(&(&other.account, other.id)));
+        Ok(keys)
     }
 
     /// One key.
     pub async fn key(&self, id: KeyId) -> Result<Option<KeyRecord>, Error> {
-        sqlx::query(concat!("SELECT ", record_columns!(), record_tables!(), " WHERE k.id = $1"))
-            .bind(id.0)
-            .fetch_optional(&self.readers)
-            .await
-            .and_then(|row| row.as_ref().map(key_record).transpose())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query(concat!("SELECT ", record_columns!(), record_tables!(), " WHERE k.id = $1"))
+                .bind(id.0)
+                .fetch_optional(&self.readers)
+                .await
+                .and_then(|row| row.as_ref().map(key_record).transpose())
+        })
+        .await
     }
 
     /// Switches a key on or off. `false` if it was so already, or is no more.
@@ -152,6 +144,7 @@ impl Records {
     ) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            let seq = Turn::KeyChange.next(&mut tx).await?;
             let paused = sqlx::query(
                 "UPDATE keys SET paused_ms = $2, pause_minute = $4 \
                  WHERE id = $1 AND paused_ms IS NULL AND resumes = $3 RETURNING account_id, name",
@@ -163,13 +156,13 @@ impl Records {
             .fetch_optional(&mut *tx)
             .await?;
             let Some(key) = paused else { return Ok(false) };
-            log_change(&mut tx, id.0).await?;
+            log_change(&mut tx, id.0, seq).await?;
             let (account, name) = (AccountId(key.try_get("account_id")?), key.try_get::<String, _>("name")?);
             activity::note(&mut tx, account, Activity::KeyPaused, Some(id), Some(&name), now).await?;
             tx.commit().await?;
             Ok(true)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Resumes a paused key with a fresh minute. `false` if it was not paused, or is no more.
@@ -240,7 +233,7 @@ impl Records {
         let text = KeyText::from_random(getrandom::fill).map_err(Error::Random)?;
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let seq = next(&mut tx, "key_change").await?;
+            let seq = Turn::KeyChange.next(&mut tx).await?;
             let before = sqlx::query(concat!("SELECT hash, last_four FROM keys WHERE ", is_owners!()))
                 .bind(id.0)
                 .bind(number_of(owner))
@@ -269,17 +262,17 @@ impl Records {
                 .bind(text.last_four())
                 .execute(&mut *tx)
                 .await?;
-            log_change_as(&mut tx, id.0, seq).await?;
+            log_change(&mut tx, id.0, seq).await?;
             tx.commit().await?;
             Ok(Some(()))
         };
-        Ok(work.await.map_err(self.failed())?.map(|()| text))
+        Ok(self.within(work).await?.map(|()| text))
     }
 
     pub(super) async fn delete(&self, owner: Option<AccountId>, id: KeyId) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let seq = next(&mut tx, "key_change").await?;
+            let seq = Turn::KeyChange.next(&mut tx).await?;
             let found = sqlx::query(concat!("SELECT id FROM keys WHERE ", is_owners!()))
                 .bind(id.0)
                 .bind(number_of(owner))
@@ -292,21 +285,22 @@ impl Records {
             tx.commit().await?;
             Ok(true)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Updates one key and logs the change, if the update found it.
     async fn change<'q>(&self, id: KeyId, update: Query<'q, Any, AnyArguments>) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let changed = update.execute(&mut *tx).await?.rows_affected() > 0;
-            if changed {
-                log_change(&mut tx, id.0).await?;
+            let seq = Turn::KeyChange.next(&mut tx).await?;
+            if update.execute(&mut *tx).await?.rows_affected() == 0 {
+                return Ok(false);
             }
+            log_change(&mut tx, id.0, seq).await?;
             tx.commit().await?;
-            Ok(changed)
+            Ok(true)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 }
 
@@ -382,6 +376,7 @@ pub(super) async fn insert(
     if held >= i64::from(KEYS_PER_ACCOUNT) {
         return Ok(false);
     }
+    let seq = Turn::KeyChange.next(connection).await?;
     sqlx::query(
         "INSERT INTO keys (id, account_id, name, hash, last_four, scope, daily_limit, active, paused_ms, \
          resumes, created_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, 1, NULL, 0, $8)",
@@ -396,18 +391,25 @@ pub(super) async fn insert(
     .bind(record.created_ms)
     .execute(&mut *connection)
     .await?;
-    log_change(connection, record.id.0).await?;
+    log_change(connection, record.id.0, seq).await?;
     Ok(true)
 }
 
-/// Deletes a key; what is only about it goes with it, but for its usage, which is older than that rule.
+/// Deletes a key; what is only about it goes with it. Its history goes first, in the order in which a fold writes it: a
+/// fold that has some of it locked may still have to see that the key is there.
 pub(super) async fn delete_key(
     connection: &mut AnyConnection,
     key_id: i64,
     seq: i64,
 ) -> Result<(), sqlx::Error> {
-    log_change_as(connection, key_id, seq).await?;
-    sqlx::query("DELETE FROM usage WHERE subject = $1").bind(key_id).execute(&mut *connection).await?;
+    log_change(connection, key_id, seq).await?;
+    for sql in [
+        "DELETE FROM usage WHERE subject = $1",
+        "DELETE FROM outcomes_by_day WHERE key_id = $1",
+        "DELETE FROM outcomes_by_hour WHERE key_id = $1",
+    ] {
+        sqlx::query(sql).bind(key_id).execute(&mut *connection).await?;
+    }
     sqlx::query("DELETE FROM keys WHERE id = $1").bind(key_id).execute(connection).await?;
     Ok(())
 }

@@ -1,15 +1,28 @@
 //! `Records`: accounts and who is signed in, keys, usage history. One SQL text for every engine.
 //!
-//! Every transaction begins with a write to `sequences` or to the row it is about, so it never has to turn a read
-//! lock into a write lock, which SQLite would refuse under contention.
+//! SQLite lets one write at a time; PostgreSQL lets all, and each waits for the rows that another has locked. So that
+//! they never wait in a circle, and so that what is counted or read before it is written stays so, every transaction
+//! locks in one order:
+//!
+//! 1. its turns, which are rows of `sequences`, in the order of [`Turn`];
+//! 2. the row of the account, then those of keys in ascending order, then what belongs to them.
+//!
+//! Whoever deletes several rows of a kind at once, or counts them, holds that kind's turn. It also means that a
+//! transaction begins with a write, and never has to turn a read lock into a write lock, which SQLite would refuse
+//! under contention. The history of usage has no turn: rows are written in the order of their keys there, and a key
+//! that is deleted takes its own away before it goes itself.
 
 mod accounts;
 mod activity;
 mod changes;
 mod email;
+mod engine;
+mod installation;
 mod keys;
+mod nodes;
 mod notices;
 mod owned_keys;
+mod reserve;
 mod second_factor;
 mod sessions;
 mod tokens;
@@ -20,76 +33,120 @@ pub use activity::{Activity, ActivityRow};
 pub(crate) use changes::KnownKey;
 pub use email::{Email, NotAnEmail};
 pub use keys::{Created, KeyRecord, NewKey};
+pub use nodes::Node;
 pub use notices::{Notice, NoticeKind};
 pub use owned_keys::{OldText, OwnedKey};
+pub use reserve::{Range, Wanted};
 pub use sessions::{Proof, Session};
 pub use tokens::{NewToken, Token, TokenPurpose, random_secret};
 pub(crate) use usage::OutcomeRow;
 pub use usage::{Outcomes, UsageRow};
 
-use crate::{DataFolder, Error};
+use crate::{DataFolder, DatabaseUrl, Error};
+use engine::Engine;
 use ipse_model::Now;
-use sqlx::any::{AnyArguments, AnyConnectOptions, AnyPoolOptions, AnyRow};
+use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Connection, Row};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
+use sqlx::{Any, AnyConnection, AnyPool, Connection, Row};
+use std::sync::Arc;
 
 const MIGRATIONS: &[(i64, &str)] = &[
     (1, include_str!("../../migrations/0001_accounts_keys_usage.sql")),
     (2, include_str!("../../migrations/0002_accounts_people_use.sql")),
+    (3, include_str!("../../migrations/0003_many_machines.sql")),
 ];
-/// Every connection waits its turn, writes ahead, and syncs before it says that something is written.
-const SETTINGS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
-                        PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
+
 /// The records of one installation.
 #[derive(Clone, Debug)]
 pub struct Records {
-    /// One connection, so that writers of this process queue here and not in the engine.
     writer: AnyPool,
     readers: AnyPool,
-    path: PathBuf,
+    engine: Arc<Engine>,
+}
+
+/// What only one transaction at a time does. They are taken in the order in which they stand here, and stay taken until
+/// the transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// Begins sessions, or ends several.
+    Session,
+    /// Makes keys, which are counted by their account.
+    Key,
+    /// Makes accounts.
+    Account,
+    /// Makes links, which are counted, or ends several.
+    Token,
+    /// Changes keys. The number is complete: whoever reads it finds all changes up to it.
+    KeyChange,
+    /// Notes what was done, of which so much is kept.
+    Activity,
+}
+
+impl Turn {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Key => "key",
+            Self::Account => "account",
+            Self::Token => "token",
+            Self::KeyChange => "key_change",
+            Self::Activity => "activity",
+        }
+    }
+
+    /// Waits for the turn.
+    async fn wait(self, connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+        let sql = sqlx::query("UPDATE sequences SET value = value WHERE name = $1");
+        sql.bind(self.name()).execute(connection).await.map(drop)
+    }
+
+    /// Waits for the turn and gives its next number, which is nobody else's.
+    async fn next(self, connection: &mut AnyConnection) -> Result<i64, sqlx::Error> {
+        sqlx::query("UPDATE sequences SET value = value + 1 WHERE name = $1 RETURNING value")
+            .bind(self.name())
+            .fetch_one(connection)
+            .await?
+            .try_get(0)
+    }
 }
 
 impl Records {
     /// Opens the embedded database of a data folder, makes it if it is not there, and brings its schema up to date.
     pub async fn open(folder: &DataFolder) -> Result<Self, Error> {
+        let engine = Engine::sqlite(folder);
         sqlx::any::install_default_drivers();
-        let path = folder.database();
-        let failed = |source| Error::database(&path, source);
-        let options =
-            AnyConnectOptions::from_str(&sqlite_url(&path)).map_err(failed)?.disable_statement_logging();
-        // A pool would try a failing connection again and again; this one says at once what is wrong.
-        let mut first = options.connect().await.map_err(failed)?;
-        sqlx::raw_sql(SETTINGS).execute(&mut first).await.map_err(failed)?;
-        if folder.has_journal() && !has_schema(&mut first).await.map_err(failed)? {
+        let mut first = engine.connect().await.map_err(|error| engine.failed(error))?;
+        let known = engine.has_schema(&mut first).await.map_err(|error| engine.failed(error))?;
+        if folder.has_journal() && !known {
             let what = "it is missing or empty, though the journal beside it is not".to_owned();
-            return Err(Error::Damaged { path, what });
+            return Err(Error::Damaged { path: folder.database(), what });
         }
-        let pool = |connections| {
-            AnyPoolOptions::new().max_connections(connections).after_connect(|connection, _| {
-                Box::pin(async move { sqlx::raw_sql(SETTINGS).execute(connection).await.map(drop) })
-            })
-        };
-        let writer = pool(1).connect_with(options.clone()).await.map_err(failed)?;
-        let readers = pool(4).connect_lazy_with(options);
-        first.close().await.map_err(failed)?;
-        let records = Self { writer, readers, path };
-        records.migrate().await?;
-        Ok(records)
+        Self::begin(engine, first).await
     }
 
-    /// Reads every page once, so that damage is found before anything is served from it.
-    pub async fn check(&self) -> Result<(), Error> {
-        let row =
-            sqlx::query("PRAGMA quick_check(1)").fetch_one(&self.readers).await.map_err(self.failed())?;
-        match row.try_get::<String, _>(0).map_err(self.failed())? {
-            ok if ok == "ok" => Ok(()),
-            what => Err(Error::Damaged {
-                path: self.path.clone(),
-                what: what.lines().collect::<Vec<_>>().join("; "),
-            }),
+    /// Opens a database on a server, and brings its schema up to date.
+    pub async fn connect(url: &DatabaseUrl) -> Result<Self, Error> {
+        let engine = Engine::postgres(url);
+        sqlx::any::install_default_drivers();
+        let first = engine.connect().await.map_err(|error| engine.failed(error))?;
+        Self::begin(engine, first).await
+    }
+
+    async fn begin(engine: Engine, mut first: AnyConnection) -> Result<Self, Error> {
+        let migrated = migrate(&mut first).await;
+        let version = migrated.map_err(|error| engine.failed(error))?;
+        let known = MIGRATIONS.last().map_or(0, |(version, _)| *version);
+        if version > known {
+            return Err(Error::TooNew { database: engine.name(), found: version, known });
         }
+        let (writer, readers) = engine.pools().await.map_err(|error| engine.failed(error))?;
+        first.close().await.map_err(|error| engine.failed(error))?;
+        Ok(Self { writer, readers, engine: Arc::new(engine) })
+    }
+
+    /// Reads every page once, so that damage is found before anything is served from it. A server looks after its own.
+    pub async fn check(&self) -> Result<(), Error> {
+        self.engine.check(&self.readers).await
     }
 
     /// Waits for what is being written and closes every connection.
@@ -98,73 +155,71 @@ impl Records {
         self.writer.close().await;
     }
 
-    /// The version of SQLite that is built in.
+    /// The version of SQLite that is built in, or of the server.
     pub async fn engine_version(&self) -> Result<String, Error> {
-        let row =
-            sqlx::query("SELECT sqlite_version()").fetch_one(&self.readers).await.map_err(self.failed())?;
-        row.try_get(0).map_err(self.failed())
+        self.engine.version(&self.readers).await
     }
 
     /// Lets go of what has ended and nobody will ask for again: links, texts that were rolled, sessions that were not seen
-    /// since or were begun before the given moments, hours of long ago. To be called now and then.
+    /// since or were begun before the given moments, hours of long ago, nodes that went, and what keys that are no more
+    /// have used. To be called now and then.
     pub async fn sweep(&self, seen_after_ms: i64, created_after_ms: i64, now: Now) -> Result<(), Error> {
-        let work = async {
-            let mut tx = self.writer.begin().await?;
-            for sql in ["DELETE FROM tokens WHERE ends_ms <= $1", "DELETE FROM old_texts WHERE ends_ms <= $1"]
-            {
-                sqlx::query(sql).bind(now.unix_ms).execute(&mut *tx).await?;
-            }
-            sqlx::query("DELETE FROM sessions WHERE seen_ms <= $1 OR created_ms <= $2")
-                .bind(seen_after_ms)
-                .bind(created_after_ms)
-                .execute(&mut *tx)
-                .await?;
-            usage::sweep(&mut tx, now).await?;
-            notices::sweep(&mut tx, now).await?;
-            tx.commit().await
-        };
-        work.await.map_err(self.failed())
+        // Each in a transaction of its own, so that nobody waits for more than they need.
+        let sessions = sqlx::query("DELETE FROM sessions WHERE seen_ms <= $1 OR created_ms <= $2");
+        self.in_turn(Turn::Session, sessions.bind(seen_after_ms).bind(created_after_ms)).await?;
+        let tokens = sqlx::query("DELETE FROM tokens WHERE ends_ms <= $1");
+        self.in_turn(Turn::Token, tokens.bind(now.unix_ms)).await?;
+        let old_texts = sqlx::query("DELETE FROM old_texts WHERE ends_ms <= $1");
+        self.in_turn(Turn::KeyChange, old_texts.bind(now.unix_ms)).await?;
+        self.in_turn(Turn::KeyChange, usage::old_hours(now)).await?;
+        self.in_turn(Turn::KeyChange, notices::past(now)).await?;
+        self.in_turn(Turn::KeyChange, usage::of_no_key()).await?;
+        self.write(nodes::gone(now)).await.map(drop)
     }
 
-    fn failed(&self) -> impl Fn(sqlx::Error) -> Error + '_ {
-        |source| Error::database(&self.path, source)
+    /// Waits for work on the database, but on a server not for ever, and names what failed.
+    async fn within<T>(&self, work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, Error> {
+        self.engine.within(work).await
     }
 
     /// Runs one statement that writes, and says how many rows it was about.
     async fn write<'q>(&self, statement: Query<'q, Any, AnyArguments>) -> Result<u64, Error> {
-        let done = statement.execute(&self.writer).await.map_err(self.failed())?;
-        Ok(done.rows_affected())
+        self.within(async { Ok(statement.execute(&self.writer).await?.rows_affected()) }).await
     }
 
-    async fn migrate(&self) -> Result<(), Error> {
-        let table = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY)";
-        sqlx::query(table).execute(&self.writer).await.map_err(self.failed())?;
-        for (version, sql) in MIGRATIONS {
-            let work = async {
-                let mut tx = self.writer.begin().await?;
-                // The insert takes the write lock, so that of two programs starting together one migrates.
-                let fresh =
-                    sqlx::query("INSERT INTO schema_migrations (version) VALUES ($1) ON CONFLICT DO NOTHING")
-                        .bind(version)
-                        .execute(&mut *tx)
-                        .await?
-                        .rows_affected()
-                        > 0;
-                if fresh {
-                    sqlx::raw_sql(*sql).execute(&mut *tx).await?;
-                }
-                tx.commit().await
-            };
-            work.await.map_err(self.failed())?;
-        }
-        let known = MIGRATIONS.last().map_or(0, |(version, _)| *version);
-        let found: i64 = sqlx::query("SELECT MAX(version) FROM schema_migrations")
-            .fetch_one(&self.writer)
-            .await
-            .and_then(|row| row.try_get(0))
-            .map_err(self.failed())?;
-        if found > known { Err(Error::TooNew { path: self.path.clone(), found, known }) } else { Ok(()) }
+    /// Runs one statement that writes when it is its turn.
+    async fn in_turn<'q>(&self, turn: Turn, statement: Query<'q, Any, AnyArguments>) -> Result<u64, Error> {
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            turn.wait(&mut tx).await?;
+            let done = statement.execute(&mut *tx).await?.rows_affected();
+            tx.commit().await?;
+            Ok(done)
+        };
+        self.within(work).await
     }
+}
+
+/// Brings the schema up to date, and says what it is then.
+async fn migrate(connection: &mut AnyConnection) -> Result<i64, sqlx::Error> {
+    let table = "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY)";
+    sqlx::query(table).execute(&mut *connection).await?;
+    for (version, sql) in MIGRATIONS {
+        let mut tx = connection.begin().await?;
+        // The insert takes the write lock, so that of two programs starting together one migrates.
+        let fresh = sqlx::query("INSERT INTO schema_migrations (version) VALUES ($1) ON CONFLICT DO NOTHING")
+            .bind(version)
+            .execute(&mut *tx)
+            .await?
+            .rows_affected()
+            > 0;
+        if fresh {
+            sqlx::raw_sql(*sql).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+    }
+    let newest = sqlx::query("SELECT MAX(version) FROM schema_migrations");
+    newest.fetch_one(connection).await?.try_get(0)
 }
 
 /// A column of 0 and 1.
@@ -179,41 +234,4 @@ fn number<T: TryFrom<i64>>(row: &AnyRow, column: &str) -> Result<T, sqlx::Error>
 
 fn unreadable(column: &str) -> sqlx::Error {
     sqlx::Error::ColumnDecode { index: column.to_owned(), source: "holds a value that we never write".into() }
-}
-
-async fn next(connection: &mut AnyConnection, sequence: &str) -> Result<i64, sqlx::Error> {
-    sqlx::query("UPDATE sequences SET value = value + 1 WHERE name = $1 RETURNING value")
-        .bind(sequence.to_owned())
-        .fetch_one(connection)
-        .await?
-        .try_get(0)
-}
-
-async fn has_schema(connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
-    let tables = "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'";
-    Ok(sqlx::query(tables).fetch_one(connection).await?.try_get::<i64, _>(0)? > 0)
-}
-
-/// A path as a URL: everything that a URL might read in another way is escaped.
-fn sqlite_url(path: &Path) -> String {
-    use std::fmt::Write;
-    let mut url = "sqlite://".to_owned();
-    for byte in path.to_string_lossy().bytes() {
-        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
-            url.push(char::from(byte));
-        } else {
-            let _ = write!(url, "%{byte:02X}");
-        }
-    }
-    url + "?mode=rwc"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn any_path_can_be_a_url() {
-        assert_eq!(sqlite_url("/a b/c?d%/ü".as_ref()), "sqlite:///a%20b/c%3Fd%25/%C3%BC?mode=rwc");
-    }
 }

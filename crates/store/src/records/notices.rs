@@ -1,10 +1,11 @@
 //! What owners are to be told, each thing once.
 
-use super::{Records, flag, number};
+use super::{Records, Turn, flag, number};
 use crate::Error;
 use ipse_model::{Day, KeyId, Now};
-use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, Row};
 
 /// A pause of long ago is no news, whenever somebody begins to tell of pauses.
 const NEWS_FOR_MS: i64 = 86_400_000;
@@ -54,12 +55,14 @@ pub struct Notice {
 impl Records {
     /// What was told of a key: the kind, and of a pause its moment, of a quota the day.
     pub async fn notices_told(&self, key: KeyId) -> Result<Vec<(String, i64)>, Error> {
-        sqlx::query("SELECT kind, occasion FROM notices WHERE key_id = $1 ORDER BY occasion, kind")
-            .bind(key.0)
-            .fetch_all(&self.readers)
-            .await
-            .and_then(|rows| rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query("SELECT kind, occasion FROM notices WHERE key_id = $1 ORDER BY occasion, kind")
+                .bind(key.0)
+                .fetch_all(&self.readers)
+                .await
+                .and_then(|rows| rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect())
+        })
+        .await
     }
 }
 
@@ -82,12 +85,14 @@ impl Records {
             found.extend(self.quotas_untold(today).await?);
             Ok(found)
         };
-        let candidates: Vec<Candidate> = found.await.map_err(self.failed())?;
+        let candidates: Vec<Candidate> = self.within(found).await?;
         if candidates.is_empty() {
             return Ok(Vec::new());
         }
         let work = async {
             let mut tx = self.writer.begin().await?;
+            // No key is deleted meanwhile, and nobody else claims.
+            Turn::KeyChange.wait(&mut tx).await?;
             let mut due = Vec::new();
             for Candidate { notice, occasion, wanted } in candidates {
                 if notice.kind == NoticeKind::UsedUp {
@@ -101,7 +106,7 @@ impl Records {
             tx.commit().await?;
             Ok(due)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     async fn paused_untold(&self, now: Now) -> Result<Vec<Candidate>, sqlx::Error> {
@@ -188,13 +193,10 @@ async fn claim(
 }
 
 /// Forgets what cannot be due again.
-pub(super) async fn sweep(connection: &mut AnyConnection, now: Now) -> Result<(), sqlx::Error> {
+pub(super) fn past(now: Now) -> Query<'static, Any, AnyArguments> {
     sqlx::query(
         "DELETE FROM notices WHERE (kind = 'paused' AND occasion <= $1) OR (kind <> 'paused' AND occasion < $2)",
     )
     .bind(now.unix_ms - 2 * NEWS_FOR_MS)
     .bind(i64::from(now.day().0) - 2)
-    .execute(connection)
-    .await?;
-    Ok(())
 }

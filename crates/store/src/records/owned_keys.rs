@@ -1,7 +1,7 @@
 //! Keys, as their owners see and change them. A key of somebody else is as one that does not exist.
 
 use super::keys::{insert, is_owners, key_record, record_columns, record_tables};
-use super::{AccountId, Created, KeyRecord, Records, next, number, unreadable};
+use super::{AccountId, Created, KeyRecord, Records, Turn, number, unreadable};
 use crate::Error;
 use ipse_model::{DAILY_LIMIT, Day, KeyId, KeyState, KeyText, Now, Scope};
 use sqlx::Row;
@@ -42,7 +42,7 @@ impl Records {
         let text = KeyText::from_random(getrandom::fill).map_err(Error::Random)?;
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let id = next(&mut tx, "key").await?;
+            let id = Turn::Key.next(&mut tx).await?;
             let owner = sqlx::query("SELECT email FROM accounts WHERE id = $1").bind(account.0);
             let record = KeyRecord {
                 id: KeyId(id),
@@ -61,17 +61,19 @@ impl Records {
             tx.commit().await?;
             Ok(Created::Key { text, record })
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// All keys of an account, the oldest first.
     pub async fn keys_of(&self, account: AccountId) -> Result<Vec<OwnedKey>, Error> {
-        sqlx::query(concat!("SELECT ", owned_columns!(), " WHERE k.account_id = $1 ORDER BY k.id"))
-            .bind(account.0)
-            .fetch_all(&self.readers)
-            .await
-            .and_then(|rows| rows.iter().map(owned_key).collect())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query(concat!("SELECT ", owned_columns!(), " WHERE k.account_id = $1 ORDER BY k.id"))
+                .bind(account.0)
+                .fetch_all(&self.readers)
+                .await
+                .and_then(|rows| rows.iter().map(owned_key).collect())
+        })
+        .await
     }
 
     /// One key of an account.
@@ -123,17 +125,19 @@ impl Records {
     }
 
     async fn owned(&self, owner: Option<AccountId>, id: KeyId) -> Result<Option<OwnedKey>, Error> {
-        sqlx::query(concat!(
-            "SELECT ",
-            owned_columns!(),
-            " WHERE k.id = $1 AND k.account_id = COALESCE($2, k.account_id)"
-        ))
-        .bind(id.0)
-        .bind(owner.map(|account| account.0))
-        .fetch_optional(&self.readers)
+        self.within(async {
+            sqlx::query(concat!(
+                "SELECT ",
+                owned_columns!(),
+                " WHERE k.id = $1 AND k.account_id = COALESCE($2, k.account_id)"
+            ))
+            .bind(id.0)
+            .bind(owner.map(|account| account.0))
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map(owned_key).transpose())
+        })
         .await
-        .and_then(|row| row.as_ref().map(owned_key).transpose())
-        .map_err(self.failed())
     }
 }
 

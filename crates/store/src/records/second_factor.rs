@@ -1,5 +1,6 @@
 //! The second factor of an account: codes by time, and recovery codes for when the device is lost.
 
+use super::accounts::lock_account;
 use super::{AccountId, Records};
 use crate::Error;
 use ipse_model::SecretHash;
@@ -32,13 +33,14 @@ impl Records {
             tx.commit().await?;
             Ok(set)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Makes the password alone do again.
     pub async fn clear_totp(&self, id: AccountId) -> Result<(), Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            // The row is locked by this.
             sqlx::query("UPDATE accounts SET totp_secret = NULL, totp_step = 0 WHERE id = $1")
                 .bind(id.0)
                 .execute(&mut *tx)
@@ -46,17 +48,20 @@ impl Records {
             replace(&mut tx, id, &[]).await?;
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Gives an account other recovery codes; those before are no longer good.
     pub async fn replace_recovery_codes(&self, id: AccountId, recovery: &[SecretHash]) -> Result<(), Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            replace(&mut tx, id, recovery).await?;
+            // Of two who replace them at once, the codes of one are left.
+            if lock_account(&mut tx, id).await? {
+                replace(&mut tx, id, recovery).await?;
+            }
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Uses the code of one step of time. `false` if that code, or a later one, was used already.

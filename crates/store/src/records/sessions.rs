@@ -1,6 +1,6 @@
 //! Who is signed in, and where. How long a session lasts is the caller's to say, each time that it asks.
 
-use super::{AccountId, Records, flag, next};
+use super::{AccountId, Records, Turn, flag};
 use crate::Error;
 use ipse_model::{Now, SecretHash};
 use sqlx::any::AnyRow;
@@ -50,7 +50,7 @@ impl Records {
     ) -> Result<bool, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            let id = next(&mut tx, "session").await?;
+            let id = Turn::Session.next(&mut tx).await?;
             // An update and no question, so that whoever changes the account waits for us, or we for them.
             let same = sqlx::query(
                 "UPDATE accounts SET totp_step = totp_step \
@@ -87,7 +87,7 @@ impl Records {
             tx.commit().await?;
             Ok(true)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// The session with this hash, if it was seen and begun after these moments.
@@ -97,18 +97,20 @@ impl Records {
         seen_after_ms: i64,
         created_after_ms: i64,
     ) -> Result<Option<Session>, Error> {
-        sqlx::query(concat!(
-            "SELECT ",
-            session_columns!(),
-            " FROM sessions WHERE hash = $1 AND seen_ms > $2 AND created_ms > $3"
-        ))
-        .bind(hash.to_hex())
-        .bind(seen_after_ms)
-        .bind(created_after_ms)
-        .fetch_optional(&self.readers)
+        self.within(async {
+            sqlx::query(concat!(
+                "SELECT ",
+                session_columns!(),
+                " FROM sessions WHERE hash = $1 AND seen_ms > $2 AND created_ms > $3"
+            ))
+            .bind(hash.to_hex())
+            .bind(seen_after_ms)
+            .bind(created_after_ms)
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map(session).transpose())
+        })
         .await
-        .and_then(|row| row.as_ref().map(session).transpose())
-        .map_err(self.failed())
     }
 
     /// Notes that a session was seen.
@@ -126,7 +128,7 @@ impl Records {
         seen_after_ms: i64,
         created_after_ms: i64,
     ) -> Result<Vec<Session>, Error> {
-        sqlx::query(concat!(
+        self.within(async { sqlx::query(concat!(
             "SELECT ",
             session_columns!(),
             " FROM sessions WHERE account_id = $1 AND seen_ms > $2 AND created_ms > $3 AND second_factor_due = 0 \
@@ -137,8 +139,7 @@ impl Records {
         .bind(created_after_ms)
         .fetch_all(&self.readers)
         .await
-        .and_then(|rows| rows.iter().map(session).collect())
-        .map_err(self.failed())
+        .and_then(|rows| rows.iter().map(session).collect()) }).await
     }
 
     /// Ends one session of an account. `false` if it has none of that number.
@@ -157,11 +158,12 @@ impl Records {
     pub async fn end_sessions(&self, account: AccountId, keep: Option<&SecretHash>) -> Result<u64, Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
+            Turn::Session.wait(&mut tx).await?;
             let ended = end_sessions(&mut tx, account, keep).await?;
             tx.commit().await?;
             Ok(ended)
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! One-time links: what they stand for, and until when. Each is good once.
 
-use super::{AccountId, Email, Records, unreadable};
+use super::{AccountId, Email, Records, Turn, unreadable};
 use crate::Error;
 use ipse_model::{Now, Secret, SecretHash};
 use sqlx::Row;
@@ -87,6 +87,7 @@ impl Records {
         let account = token.account.map(|account| account.0);
         let work = async {
             let mut tx = self.writer.begin().await?;
+            Turn::Token.wait(&mut tx).await?;
             sqlx::query("DELETE FROM tokens WHERE ends_ms <= $1").bind(now.unix_ms).execute(&mut *tx).await?;
             // Only those without an account are told apart by their address: an account's change of address names
             // somebody else's perhaps.
@@ -115,7 +116,7 @@ impl Records {
             .await?;
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Claims the number of a form that is to be carried out once. `false` if that was done before, as by somebody who loads
@@ -131,16 +132,18 @@ impl Records {
 
     /// The address that an account is to have when its link is opened, if it asked for another.
     pub async fn pending_email(&self, account: AccountId, now: Now) -> Result<Option<String>, Error> {
-        sqlx::query(
-            "SELECT email FROM tokens WHERE account_id = $1 AND purpose = 'email' AND ends_ms > $2 \
+        self.within(async {
+            sqlx::query(
+                "SELECT email FROM tokens WHERE account_id = $1 AND purpose = 'email' AND ends_ms > $2 \
              ORDER BY ends_ms DESC LIMIT 1",
-        )
-        .bind(account.0)
-        .bind(now.unix_ms)
-        .fetch_optional(&self.readers)
+            )
+            .bind(account.0)
+            .bind(now.unix_ms)
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
+        })
         .await
-        .and_then(|row| row.map_or(Ok(None), |row| row.try_get(0)))
-        .map_err(self.failed())
     }
 
     /// The link with this hash, if it is of that purpose and has not ended. It stays good.
@@ -150,17 +153,19 @@ impl Records {
         purpose: TokenPurpose,
         now: Now,
     ) -> Result<Option<Token>, Error> {
-        sqlx::query(
-            "SELECT account_id, email, password, ends_ms FROM tokens \
+        self.within(async {
+            sqlx::query(
+                "SELECT account_id, email, password, ends_ms FROM tokens \
              WHERE hash = $1 AND purpose = $2 AND ends_ms > $3",
-        )
-        .bind(hash.to_hex())
-        .bind(purpose.as_str())
-        .bind(now.unix_ms)
-        .fetch_optional(&self.readers)
+            )
+            .bind(hash.to_hex())
+            .bind(purpose.as_str())
+            .bind(now.unix_ms)
+            .fetch_optional(&self.readers)
+            .await
+            .and_then(|row| row.as_ref().map(token).transpose())
+        })
         .await
-        .and_then(|row| row.as_ref().map(token).transpose())
-        .map_err(self.failed())
     }
 
     /// Uses the link with this hash, if it is of that purpose and has not ended. Of any number who try at once, one does.
@@ -170,17 +175,19 @@ impl Records {
         purpose: TokenPurpose,
         now: Now,
     ) -> Result<Option<Token>, Error> {
-        sqlx::query(
-            "DELETE FROM tokens WHERE hash = $1 AND purpose = $2 AND ends_ms > $3 \
+        self.within(async {
+            sqlx::query(
+                "DELETE FROM tokens WHERE hash = $1 AND purpose = $2 AND ends_ms > $3 \
              RETURNING account_id, email, password, ends_ms",
-        )
-        .bind(hash.to_hex())
-        .bind(purpose.as_str())
-        .bind(now.unix_ms)
-        .fetch_optional(&self.writer)
+            )
+            .bind(hash.to_hex())
+            .bind(purpose.as_str())
+            .bind(now.unix_ms)
+            .fetch_optional(&self.writer)
+            .await
+            .and_then(|row| row.as_ref().map(token).transpose())
+        })
         .await
-        .and_then(|row| row.as_ref().map(token).transpose())
-        .map_err(self.failed())
     }
 }
 

@@ -3,8 +3,9 @@
 use super::{Records, number};
 use crate::{Error, Subject};
 use ipse_model::{Day, KeyId, Now};
-use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
 /// Hours are looked at for one day; some more are kept for those who look later.
@@ -56,33 +57,39 @@ pub(crate) struct OutcomeRow {
 impl Records {
     /// The usage of all subjects on one day.
     pub async fn usage(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
-        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day = $1")
-            .bind(i64::from(day.0))
-            .fetch_all(&self.readers)
-            .await
-            .and_then(|rows| rows.iter().map(usage_row).collect())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day = $1")
+                .bind(i64::from(day.0))
+                .fetch_all(&self.readers)
+                .await
+                .and_then(|rows| rows.iter().map(usage_row).collect())
+        })
+        .await
     }
 
     /// What one subject has used on one day.
     pub async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
-        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE subject = $1 AND day = $2")
-            .bind(subject.number())
-            .bind(i64::from(day.0))
-            .fetch_optional(&self.readers)
-            .await
-            .and_then(|row| row.as_ref().map_or(Ok(0), |row| usage_row(row).map(|row| row.used)))
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query("SELECT subject, day, used, mark FROM usage WHERE subject = $1 AND day = $2")
+                .bind(subject.number())
+                .bind(i64::from(day.0))
+                .fetch_optional(&self.readers)
+                .await
+                .and_then(|row| row.as_ref().map_or(Ok(0), |row| usage_row(row).map(|row| row.used)))
+        })
+        .await
     }
 
     /// The usage of all subjects on this day and on later ones, which a clock that was ahead may have left.
     pub(crate) async fn usage_since(&self, day: Day) -> Result<Vec<UsageRow>, Error> {
-        sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1")
-            .bind(i64::from(day.0))
-            .fetch_all(&self.readers)
-            .await
-            .and_then(|rows| rows.iter().map(usage_row).collect())
-            .map_err(self.failed())
+        self.within(async {
+            sqlx::query("SELECT subject, day, used, mark FROM usage WHERE day >= $1")
+                .bind(i64::from(day.0))
+                .fetch_all(&self.readers)
+                .await
+                .and_then(|rows| rows.iter().map(usage_row).collect())
+        })
+        .await
     }
 
     /// Writes counts and adds outcomes, durably and in one step. Counts only ever grow: what is there already and higher
@@ -94,7 +101,7 @@ impl Records {
             add(&mut tx, outcomes).await?;
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Writes exact counts at a clean stop: nothing is served beyond them, so no mark stands above them.
@@ -112,7 +119,7 @@ impl Records {
             }
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// Notes what a recovery found, in one step with the boot it was done in. After a new boot every count begins
@@ -148,55 +155,65 @@ impl Records {
             }
             tx.commit().await
         };
-        work.await.map_err(self.failed())
+        self.within(work).await
     }
 
     /// What became of a key's requests, on this day and on later ones; days without any are left out.
     pub async fn outcomes_by_day(&self, id: KeyId, since: Day) -> Result<Vec<(Day, Outcomes)>, Error> {
-        let rows = sqlx::query(
-            "SELECT day, answered, over_quota, refused FROM outcomes_by_day \
-             WHERE key_id = $1 AND day >= $2 ORDER BY day",
-        )
-        .bind(id.0)
-        .bind(i64::from(since.0))
-        .fetch_all(&self.readers)
-        .await;
         let day = |row: &AnyRow| Ok((Day(number(row, "day")?), outcomes(row)?));
-        rows.and_then(|rows| rows.iter().map(day).collect()).map_err(self.failed())
+        let read = async {
+            let rows = sqlx::query(
+                "SELECT day, answered, over_quota, refused FROM outcomes_by_day \
+                 WHERE key_id = $1 AND day >= $2 ORDER BY day",
+            );
+            let rows = rows.bind(id.0).bind(i64::from(since.0)).fetch_all(&self.readers).await?;
+            rows.iter().map(day).collect()
+        };
+        self.within(read).await
     }
 
     /// What became of a key's requests in the hours of one day, counted from 0; hours without any are left out.
     pub async fn outcomes_by_hour(&self, id: KeyId, day: Day) -> Result<Vec<(u8, Outcomes)>, Error> {
         let midnight = i64::from(day.0) * 24;
-        let rows = sqlx::query(
-            "SELECT hour - $2 AS hour, answered, over_quota, refused FROM outcomes_by_hour \
-             WHERE key_id = $1 AND hour >= $2 AND hour < $2 + 24 ORDER BY hour",
-        )
-        .bind(id.0)
-        .bind(midnight)
-        .fetch_all(&self.readers)
-        .await;
         let hour = |row: &AnyRow| Ok((number(row, "hour")?, outcomes(row)?));
-        rows.and_then(|rows| rows.iter().map(hour).collect()).map_err(self.failed())
+        let read = async {
+            let rows = sqlx::query(
+                "SELECT hour - $2 AS hour, answered, over_quota, refused FROM outcomes_by_hour \
+                 WHERE key_id = $1 AND hour >= $2 AND hour < $2 + 24 ORDER BY hour",
+            );
+            let rows = rows.bind(id.0).bind(midnight).fetch_all(&self.readers).await?;
+            rows.iter().map(hour).collect()
+        };
+        self.within(read).await
     }
 }
 
+/// Raises counts. Rows are locked in the order of their subjects, as everywhere, so that nodes which fold at once
+/// never wait in a circle.
 async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), sqlx::Error> {
+    // No statement may be about one row twice.
+    let mut highest: BTreeMap<(i64, u32), (u32, u32)> = BTreeMap::new();
     for row in rows {
+        let (used, mark) = highest.entry((row.subject.number(), row.day.0)).or_default();
+        *used = row.used.max(*used);
+        *mark = row.mark.max(*mark);
+    }
+    let values: Vec<String> = highest
+        .iter()
+        .map(|((subject, day), (used, mark))| format!("({subject}, {day}, {used}, {mark})"))
+        .collect();
+    for values in values.chunks(ROWS_AT_ONCE) {
         // A key that was deleted meanwhile leaves no trace.
-        sqlx::query(
+        let sql = format!(
             "INSERT INTO usage (subject, day, used, mark) \
-             SELECT $1, $2, $3, $4 WHERE $1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = $1) \
+             SELECT column1, column2, column3, column4 FROM (VALUES {values}) AS news \
+             WHERE column1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
              ON CONFLICT (subject, day) DO UPDATE SET \
              used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
              mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
-        )
-        .bind(row.subject.number())
-        .bind(i64::from(row.day.0))
-        .bind(i64::from(row.used))
-        .bind(i64::from(row.mark))
-        .execute(&mut *connection)
-        .await?;
+            values = values.join(", "),
+        );
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -235,7 +252,7 @@ async fn add_to(
         let sql = format!(
             "INSERT INTO {table} (key_id, {moment}, answered, over_quota, refused) \
              SELECT column1, column2, column3, column4, column5 FROM (VALUES {values}) AS news \
-             WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) \
+             WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
              ON CONFLICT (key_id, {moment}) DO UPDATE SET answered = {table}.answered + excluded.answered, \
              over_quota = {table}.over_quota + excluded.over_quota, refused = {table}.refused + excluded.refused",
             values = values.join(", "),
@@ -246,12 +263,14 @@ async fn add_to(
 }
 
 /// Forgets hours of long ago.
-pub(super) async fn sweep(connection: &mut AnyConnection, now: Now) -> Result<(), sqlx::Error> {
-    sqlx::query("DELETE FROM outcomes_by_hour WHERE hour < $1")
-        .bind(i64::from(now.day().0) * 24 - HOURS_KEPT)
-        .execute(connection)
-        .await?;
-    Ok(())
+pub(super) fn old_hours(now: Now) -> Query<'static, Any, AnyArguments> {
+    let sql = sqlx::query("DELETE FROM outcomes_by_hour WHERE hour < $1");
+    sql.bind(i64::from(now.day().0) * 24 - HOURS_KEPT)
+}
+
+/// Forgets what keys have used that are no more: a fold that began before a key was deleted may come after it.
+pub(super) fn of_no_key() -> Query<'static, Any, AnyArguments> {
+    sqlx::query("DELETE FROM usage WHERE subject <> 0 AND NOT EXISTS (SELECT 1 FROM keys WHERE id = subject)")
 }
 
 fn usage_row(row: &AnyRow) -> Result<UsageRow, sqlx::Error> {

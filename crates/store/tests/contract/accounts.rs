@@ -1,12 +1,12 @@
 //! Accounts as people use them: signing up and in, the second factor, and leaving without a trace.
 
-use crate::{NOON, Store, email, hash, later, proof, sign_up, sqlite};
+use crate::{NOON, email, hash, later, proof, sign_up};
 use ipse_model::Scope;
 use ipse_store::{AccountId, Activity, Created, NewToken, TokenPurpose};
 
 #[tokio::test]
 async fn signing_up_makes_an_account_once() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let address = email("me@example.com");
     let id = records.sign_up(&address, "$argon2id$one", false, NOON).await.unwrap().unwrap();
@@ -24,7 +24,7 @@ async fn signing_up_makes_an_account_once() {
 
 #[tokio::test]
 async fn an_account_that_the_operator_made_belongs_to_nobody_who_signs_up() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let address = email("me@example.com");
     store.records.create_account(&address, NOON).await.unwrap();
     assert_eq!(store.records.sign_up(&address, "$argon2id$one", true, NOON).await.unwrap(), None);
@@ -35,7 +35,7 @@ async fn an_account_that_the_operator_made_belongs_to_nobody_who_signs_up() {
 
 #[tokio::test]
 async fn no_debug_output_of_a_login_holds_its_secrets() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let id = sign_up(&store.records, "me@example.com").await;
     store.records.set_totp(id, "BASE32", 1, &[]).await.unwrap();
     let shown = format!("{:?}", store.records.login_of(id).await.unwrap().unwrap());
@@ -44,7 +44,7 @@ async fn no_debug_output_of_a_login_holds_its_secrets() {
 
 #[tokio::test]
 async fn another_password_ends_other_sessions_and_open_links() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for (account, number) in [(me, 1), (me, 2), (them, 3)] {
@@ -71,7 +71,7 @@ async fn another_password_ends_other_sessions_and_open_links() {
 
 #[tokio::test]
 async fn an_address_is_one_accounts() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     assert!(!records.set_email(me, &email("them@example.com"), true, NOON).await.unwrap());
@@ -88,7 +88,7 @@ async fn an_address_is_one_accounts() {
 
 #[tokio::test]
 async fn owners_choose_what_mail_tells() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     store.records.set_notices(me, false, true).await.unwrap();
     let profile = store.records.profile(me).await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn owners_choose_what_mail_tells() {
 
 #[tokio::test]
 async fn a_code_by_time_is_good_once_and_so_is_a_recovery_code() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let them = sign_up(records, "them@example.com").await;
@@ -121,7 +121,7 @@ async fn a_code_by_time_is_good_once_and_so_is_a_recovery_code() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_use_one_code_at_once_one_gets_in() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     store.records.set_totp(me, "BASE32", 0, &[hash(1)]).await.unwrap();
     let tries = (0..40).map(|number| {
@@ -143,7 +143,7 @@ async fn of_many_who_use_one_code_at_once_one_gets_in() {
 
 #[tokio::test]
 async fn an_account_that_is_deleted_leaves_nothing_behind() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for (account, number) in [(me, 10), (them, 20)] {
@@ -177,9 +177,7 @@ async fn an_account_that_is_deleted_leaves_nothing_behind() {
         records.note_activity(account, Activity::KeyCreated, Some(record.id), None, NOON).await.unwrap();
         records.roll_of(account, record.id, 1000, NOON).await.unwrap().unwrap();
         records.pause_for_burst(record.id, 0, &[301], NOON).await.unwrap();
-        sqlite(
-            &store.folder,
-            &format!(
+        store.ask(&format!(
                 "INSERT INTO outcomes_by_day VALUES ({id}, 1, 1, 1, 1); INSERT INTO usage VALUES ({id}, 1, 1, 1); \
                  INSERT INTO outcomes_by_hour VALUES ({id}, 1, 1, 1, 1)",
                 id = record.id
@@ -203,9 +201,9 @@ async fn an_account_that_is_deleted_leaves_nothing_behind() {
         ("usage", 1),
         ("notices", 1),
     ] {
-        let left = sqlite(&store.folder, &format!("SELECT COUNT(*) FROM {table}"));
+        let left = store.ask(&format!("SELECT COUNT(*) FROM {table}"));
         assert_eq!(left, rows.to_string(), "{table}");
     }
     assert!(records.delete_account(&email("them@example.com")).await.unwrap());
-    assert_eq!(sqlite(&store.folder, "SELECT COUNT(*) FROM activity"), "0");
+    assert_eq!(store.ask("SELECT COUNT(*) FROM activity"), "0");
 }

@@ -1,13 +1,13 @@
 //! What owners read of what was done to their accounts.
 
-use crate::{NOON, Store, later, sign_up, sqlite};
+use crate::{NOON, later, sign_up};
 use ipse_model::KeyId;
 use ipse_store::{AccountId, Activity, ActivityRow};
 use std::collections::HashSet;
 
 #[tokio::test]
 async fn the_newest_comes_first_and_nobody_reads_anothers() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     records.note_activity(me, Activity::SignedIn, None, None, NOON).await.unwrap();
@@ -28,12 +28,12 @@ async fn the_newest_comes_first_and_nobody_reads_anothers() {
     assert_eq!(records.activity(me, 1).await.unwrap(), expected[..1]);
     // Who is deleted meanwhile is nobody to note anything of.
     records.note_activity(AccountId(99), Activity::SignedOut, None, None, NOON).await.unwrap();
-    assert_eq!(sqlite(&store.folder, "SELECT COUNT(*) FROM activity"), "3");
+    assert_eq!(store.ask("SELECT COUNT(*) FROM activity"), "3");
 }
 
 #[tokio::test]
 async fn the_newest_hundred_lines_of_each_kind_are_kept() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     let them = sign_up(&store.records, "them@example.com").await;
     store.records.note_activity(them, Activity::SignedIn, None, None, NOON).await.unwrap();
@@ -51,10 +51,10 @@ async fn the_newest_hundred_lines_of_each_kind_are_kept() {
 
 #[tokio::test]
 async fn what_a_later_version_notes_is_passed_over() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     store.records.note_activity(me, Activity::SignedIn, None, None, NOON).await.unwrap();
-    sqlite(&store.folder, "UPDATE activity SET what = 'flew_to_the_moon'");
+    store.ask("UPDATE activity SET what = 'flew_to_the_moon'");
     assert_eq!(store.records.activity(me, 10).await.unwrap(), []);
 }
 

@@ -15,7 +15,7 @@ fn key(id: KeyId, daily_limit: u32) -> Key {
 
 /// A store with one key, and that key as the table would give it.
 async fn with_key(daily_limit: u32) -> (Store, Key) {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, record) = store.key(Some(daily_limit)).await;
     (store, key(record.id, daily_limit))
 }
@@ -49,7 +49,7 @@ async fn a_day_has_as_many_answers_as_its_limit() {
 
 #[tokio::test]
 async fn the_demo_has_one_quota_and_no_burst_limit() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let ledger = store.ledger(BOOT, NOON).await;
     for left in (0..1000).rev() {
         assert_eq!(ledger.charge_demo(NOON).await.unwrap().unwrap().remaining, left);
@@ -276,7 +276,7 @@ async fn a_fold_that_fails_loses_nothing() {
     assert!(ledger.fold(calm(10)).await.is_err());
     assert_eq!(remaining(&*ledger, &key, calm(11)).await, 489, "charging does not need the database");
     drop(ledger);
-    let records = ipse_store::Records::open(&store.folder).await.unwrap();
+    let records = store.open().await;
     let ledger =
         Ledger::open(&store.folder, &records, ipse_store::BootId::parse(BOOT), calm(12)).await.unwrap();
     assert_eq!(remaining(&*ledger, &key, calm(12)).await, 488);

@@ -1,17 +1,17 @@
 //! The key table follows the records.
 
-use crate::{NOON, Store};
+use crate::NOON;
 use ipse_model::{KeyState, Scope};
-use ipse_store::{KeyTable, Records};
+use ipse_store::KeyTable;
 
 #[tokio::test]
 async fn changes_of_another_process_arrive_with_the_next_refresh() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (first, _) = store.key(None).await;
     let table = KeyTable::load(&store.records).await.unwrap();
     assert!(table.find(&first.hash(), NOON).is_some());
 
-    let other = Records::open(&store.folder).await.unwrap();
+    let other = store.open().await;
     let (text, key) = {
         let account = crate::email("new@example.com");
         crate::create(&other, &account, Some(5)).await.unwrap()
@@ -45,7 +45,7 @@ async fn changes_of_another_process_arrive_with_the_next_refresh() {
 
 #[tokio::test]
 async fn deleting_an_account_takes_its_keys_out_of_the_table() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let account = crate::email("me@example.com");
     for _ in 0..3 {
         crate::create(&store.records, &account, None).await.unwrap();
@@ -59,17 +59,13 @@ async fn deleting_an_account_takes_its_keys_out_of_the_table() {
 
 #[tokio::test]
 async fn a_table_that_lags_behind_the_log_compares_everything() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, doomed) = store.key(None).await;
     let (kept, _) = store.key(None).await;
     let table = KeyTable::load(&store.records).await.unwrap();
     store.records.delete_key(doomed.id).await.unwrap();
     // More changes than the log keeps would take minutes here: forget them as the log does.
-    let status = std::process::Command::new("sqlite3")
-        .arg(store.folder.database())
-        .arg("DELETE FROM key_changes; UPDATE sequences SET value = value + 1 WHERE name = 'key_change'")
-        .status();
-    assert!(status.is_ok_and(|status| status.success()), "sqlite3 is needed: cargo xtask test installs it");
+    store.ask("DELETE FROM key_changes; UPDATE sequences SET value = value + 1 WHERE name = 'key_change'");
     table.refresh(NOON).await.unwrap();
     assert_eq!(table.take_gone(), [doomed.id]);
     assert!(table.find(&kept.hash(), NOON).is_some() && table.len() == 1);
@@ -77,7 +73,7 @@ async fn a_table_that_lags_behind_the_log_compares_everything() {
 
 #[tokio::test]
 async fn a_key_that_was_made_a_moment_ago_is_found() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let table = KeyTable::load(&store.records).await.unwrap();
     for _ in 0..5 {
         let (text, _) = store.key(None).await;

@@ -1,37 +1,33 @@
 //! A database of the version before goes on, under this program and under that one.
 
-use crate::{NOON, email, later, sqlite};
+use crate::{NOON, Place, email, later};
 use ipse_model::{KeyHash, KeyId, KeyState, Scope};
-use ipse_store::{DataFolder, KeyTable, Records, Subject};
+use ipse_store::{KeyTable, Subject};
 
 const FIRST: &str = include_str!("../../migrations/0001_accounts_keys_usage.sql");
 
-/// A folder as the first version leaves it: one account, a key that is paused and one that is not, some usage.
-fn before() -> (tempfile::TempDir, DataFolder) {
-    let dir = tempfile::tempdir().unwrap();
-    let folder = DataFolder::create(&dir.path().join("data")).unwrap();
+/// A place as the first version leaves it: one account, a key that is paused and one that is not, some usage.
+fn before() -> Place {
+    let place = super::place();
     let day = NOON.day().0;
     let (one, two) = ("11".repeat(32), "22".repeat(32));
-    sqlite(
-        &folder,
-        &format!(
-            "PRAGMA journal_mode = WAL; CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY); \
-             INSERT INTO schema_migrations VALUES (1); {FIRST} \
-             UPDATE sequences SET value = 2; \
-             INSERT INTO accounts VALUES (1, 'me@example.com', 5); \
-             INSERT INTO keys VALUES (1, 1, 'shop', '{one}', 'abcd', 'geo', 10000, 1, 7, 0, 6); \
-             INSERT INTO keys VALUES (2, 1, 'site', '{two}', 'efgh', 'full', 500, 1, NULL, 3, 6); \
-             INSERT INTO key_changes VALUES (1, 1), (2, 2); \
-             INSERT INTO usage VALUES (0, {day}, 4, 64), (2, {day}, 90, 128)"
-        ),
-    );
-    (dir, folder)
+    place.ask(&format!(
+        "CREATE TABLE schema_migrations (version BIGINT PRIMARY KEY); \
+         INSERT INTO schema_migrations VALUES (1); {FIRST} \
+         UPDATE sequences SET value = 2; \
+         INSERT INTO accounts VALUES (1, 'me@example.com', 5); \
+         INSERT INTO keys VALUES (1, 1, 'shop', '{one}', 'abcd', 'geo', 10000, 1, 7, 0, 6); \
+         INSERT INTO keys VALUES (2, 1, 'site', '{two}', 'efgh', 'full', 500, 1, NULL, 3, 6); \
+         INSERT INTO key_changes VALUES (1, 1), (2, 2); \
+         INSERT INTO usage VALUES (0, {day}, 4, 64), (2, {day}, 90, 128)"
+    ));
+    place
 }
 
 #[tokio::test]
 async fn what_was_stored_is_still_there() {
-    let (_dir, folder) = before();
-    let records = Records::open(&folder).await.unwrap();
+    let place = before();
+    let records = place.open().await;
     let owner = records.login(&email("me@example.com")).await.unwrap().unwrap();
     assert_eq!((owner.password, owner.totp_secret, owner.totp_step), (None, None, 0));
     let profile = records.profile(owner.id).await.unwrap().unwrap();
@@ -48,7 +44,7 @@ async fn what_was_stored_is_still_there() {
     assert_eq!(records.due_notices(NOON).await.unwrap(), [], "a pause of long ago is no news");
     // Opening it again changes nothing.
     records.close().await;
-    let records = Records::open(&folder).await.unwrap();
+    let records = place.open().await;
     assert_eq!(records.keys_of(owner.id).await.unwrap(), keys);
     records.check().await.unwrap();
 }
@@ -56,14 +52,14 @@ async fn what_was_stored_is_still_there() {
 /// What a server of the first version says to the database when a command of this one has migrated it meanwhile.
 #[tokio::test]
 async fn a_program_of_the_version_before_still_works_on_it() {
-    let (_dir, folder) = before();
-    let records = Records::open(&folder).await.unwrap();
+    let place = before();
+    let records = place.open().await;
     let owner = records.login(&email("me@example.com")).await.unwrap().unwrap().id;
     records.roll_of(owner, KeyId(2), 1000, NOON).await.unwrap().unwrap();
     records.pause_for_burst(KeyId(2), 3, &[301], NOON).await.unwrap();
     let told = records.due_notices(later(NOON, 1)).await.unwrap();
     assert_eq!(told.len(), 1);
-    let say = |sql: &str| sqlite(&folder, &format!("PRAGMA foreign_keys = ON; {sql}"));
+    let say = |sql: &str| place.ask(sql);
     say(
         "INSERT INTO accounts (id, email, created_ms) VALUES (9, 'new@example.com', 1) ON CONFLICT DO NOTHING",
     );
@@ -78,6 +74,6 @@ async fn a_program_of_the_version_before_still_works_on_it() {
     say("DELETE FROM usage WHERE subject = 2; DELETE FROM keys WHERE id = 2");
     say("DELETE FROM keys WHERE account_id = 1; DELETE FROM accounts WHERE id = 1");
     for table in ["old_texts", "notices", "activity"] {
-        assert_eq!(sqlite(&folder, &format!("SELECT COUNT(*) FROM {table}")), "0", "{table}");
+        assert_eq!(place.ask(&format!("SELECT COUNT(*) FROM {table}")), "0", "{table}");
     }
 }

@@ -1,6 +1,6 @@
 //! What owners are told, each thing once.
 
-use crate::{DAY_MS, NOON, Store, email, later, sqlite};
+use crate::{DAY_MS, NOON, Store, email, later};
 use ipse_model::{KeyId, Now};
 use ipse_store::{Notice, NoticeKind, Records};
 
@@ -8,9 +8,9 @@ use ipse_store::{Notice, NoticeKind, Records};
 fn use_today(store: &Store, id: KeyId, used: u32) {
     let day = NOON.day().0;
     let sql = format!(
-        "INSERT INTO usage VALUES ({id}, {day}, {used}, {used}) ON CONFLICT DO UPDATE SET used = {used}"
+        "INSERT INTO usage VALUES ({id}, {day}, {used}, {used}) ON CONFLICT (subject, day) DO UPDATE SET used = {used}"
     );
-    sqlite(&store.folder, &sql);
+    store.ask(&sql);
 }
 
 async fn due(records: &Records, now: Now) -> Vec<(NoticeKind, KeyId)> {
@@ -20,7 +20,7 @@ async fn due(records: &Records, now: Now) -> Vec<(NoticeKind, KeyId)> {
 
 #[tokio::test]
 async fn a_pause_is_told_once_and_the_next_one_again() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (text, key) = store.key(None).await;
     assert_eq!(due(records, NOON).await, []);
@@ -45,7 +45,7 @@ async fn a_pause_is_told_once_and_the_next_one_again() {
 
 #[tokio::test]
 async fn a_pause_of_long_ago_is_no_news() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, key) = store.key(None).await;
     store.records.pause(key.id, NOON).await.unwrap();
     let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..NOON };
@@ -54,7 +54,7 @@ async fn a_pause_of_long_ago_is_no_news() {
 
 #[tokio::test]
 async fn four_fifths_of_the_quota_and_all_of_it_are_told_once_a_day() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (_, key) = store.key(Some(11)).await;
     use_today(&store, key.id, 8);
@@ -69,13 +69,13 @@ async fn four_fifths_of_the_quota_and_all_of_it_are_told_once_a_day() {
     // Another day, another quota.
     let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..NOON };
     assert_eq!(due(records, tomorrow).await, []);
-    sqlite(&store.folder, &format!("INSERT INTO usage VALUES ({}, {}, 9, 9)", key.id, tomorrow.day().0));
+    store.ask(&format!("INSERT INTO usage VALUES ({}, {}, 9, 9)", key.id, tomorrow.day().0));
     assert_eq!(due(records, tomorrow).await, [(NoticeKind::EightyPercent, key.id)]);
 }
 
 #[tokio::test]
 async fn who_hears_that_all_is_used_does_not_hear_that_most_of_it_is() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, key) = store.key(Some(10)).await;
     use_today(&store, key.id, 10);
     assert_eq!(due(&store.records, NOON).await, [(NoticeKind::UsedUp, key.id)]);
@@ -86,7 +86,7 @@ async fn who_hears_that_all_is_used_does_not_hear_that_most_of_it_is() {
 
 #[tokio::test]
 async fn who_wants_no_mail_gets_none_even_of_what_came_before() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (_, key) = store.key(Some(10)).await;
     let owner = records.login(&email(&key.account)).await.unwrap().unwrap().id;
@@ -103,12 +103,12 @@ async fn who_wants_no_mail_gets_none_even_of_what_came_before() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_ask_at_once_one_is_told() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, key) = store.key(Some(10)).await;
     use_today(&store, key.id, 9);
     store.records.pause(key.id, NOON).await.unwrap();
     // Two programs on one folder: each has connections of its own.
-    let other = Records::open(&store.folder).await.unwrap();
+    let other = store.open().await;
     let asking = (0..20).map(|i| {
         let records = if i % 2 == 0 { store.records.clone() } else { other.clone() };
         tokio::spawn(async move { due(&records, NOON).await.len() })

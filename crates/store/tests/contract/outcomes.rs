@@ -9,7 +9,7 @@ const NEXT_BOOT: &str = "00000000-0000-0000-0000-000000000002";
 const HOUR_MS: u32 = 3_600_000;
 
 async fn with_key(daily_limit: u32) -> (Store, Key) {
-    let store = Store::new().await;
+    let store = super::store().await;
     let (_, record) = store.key(Some(daily_limit)).await;
     let key = Key { id: record.id, scope: Scope::Geo, state: KeyState::Active, daily_limit, resumes: 0 };
     (store, key)
@@ -84,11 +84,11 @@ async fn of_many_at_once_none_is_lost_while_folding_goes_on() {
 
 #[tokio::test]
 async fn the_demo_has_no_owner_to_be_told_anything() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let ledger = store.ledger(BOOT, NOON).await;
     ledger.charge_demo(NOON).await.unwrap().unwrap();
     ledger.close(NOON).await.unwrap();
-    assert_eq!(crate::sqlite(&store.folder, "SELECT COUNT(*) FROM outcomes_by_day"), "0");
+    assert_eq!(store.ask("SELECT COUNT(*) FROM outcomes_by_day"), "0");
 }
 
 #[tokio::test]
@@ -134,10 +134,10 @@ async fn a_fold_that_fails_is_made_good_by_the_next() {
     let ledger = store.ledger(BOOT, NOON).await;
     let now = charge(&ledger, &key, 3, NOON).await;
     ledger.note_refusal(key.id, now);
-    crate::sqlite(&store.folder, "ALTER TABLE outcomes_by_hour RENAME TO away");
+    store.ask("ALTER TABLE outcomes_by_hour RENAME TO away");
     assert!(ledger.fold(now).await.is_err());
     let now = charge(&ledger, &key, 2, now).await;
-    crate::sqlite(&store.folder, "ALTER TABLE away RENAME TO outcomes_by_hour");
+    store.ask("ALTER TABLE away RENAME TO outcomes_by_hour");
     ledger.fold(now).await.unwrap();
     assert_eq!(by_day(&store.records, key.id).await, [(NOON.day(), outcomes(5, 0, 1))]);
     assert_eq!(store.records.usage(NOON.day()).await.unwrap()[0].used, 5);

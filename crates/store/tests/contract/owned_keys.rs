@@ -1,6 +1,6 @@
 //! Keys as their owners see and change them.
 
-use crate::{NOON, Store, later, sign_up};
+use crate::{NOON, later, sign_up};
 use ipse_model::{DAILY_LIMIT, KeyId, KeyState, KeyText, Scope};
 use ipse_store::{AccountId, Counters, Created, KeyRecord, KeyTable, OldText, Records};
 
@@ -13,10 +13,10 @@ async fn create(records: &Records, account: AccountId) -> Option<(KeyText, KeyRe
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_hundred_parallel_creates_of_one_owner_end_with_exactly_ten() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     // Two programs on one folder: each has connections of its own.
-    let other = Records::open(&store.folder).await.unwrap();
+    let other = store.open().await;
     let creates = (0..100).map(|i| {
         let records = if i % 2 == 0 { store.records.clone() } else { other.clone() };
         tokio::spawn(async move { create(&records, me).await.is_some() })
@@ -31,7 +31,7 @@ async fn a_hundred_parallel_creates_of_one_owner_end_with_exactly_ten() {
 
 #[tokio::test]
 async fn a_key_of_somebody_else_is_as_one_that_does_not_exist() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     let (text, theirs) = create(records, them).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_key_of_somebody_else_is_as_one_that_does_not_exist() {
 
 #[tokio::test]
 async fn owners_change_their_keys() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let (_, key) = create(records, me).await.unwrap();
@@ -81,7 +81,7 @@ async fn owners_change_their_keys() {
 
 #[tokio::test]
 async fn a_rolled_key_works_under_both_texts_until_the_old_one_ends() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let (first, key) = create(records, me).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_rolled_key_works_under_both_texts_until_the_old_one_ends() {
 
 #[tokio::test]
 async fn an_old_text_goes_with_its_key_and_with_its_time() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (first, key) = store.key(None).await;
     let table = KeyTable::load(records).await.unwrap();
@@ -141,7 +141,7 @@ async fn an_old_text_goes_with_its_key_and_with_its_time() {
 
 #[tokio::test]
 async fn a_pause_tells_the_minute_that_did_it() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let (text, key) = create(records, me).await.unwrap();

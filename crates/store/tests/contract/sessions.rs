@@ -1,11 +1,11 @@
 //! Who is signed in, and for how long.
 
-use crate::{NOON, Store, hash, later, proof, sign_up, sqlite};
+use crate::{NOON, hash, later, proof, sign_up};
 use ipse_store::{NewToken, Proof, Session, TokenPurpose};
 
 #[tokio::test]
 async fn a_session_is_known_by_its_hash_as_long_as_the_caller_says() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     records.begin_session(&proof(me), &hash(1), "Firefox on Linux", true, NOON).await.unwrap();
@@ -33,7 +33,7 @@ async fn a_session_is_known_by_its_hash_as_long_as_the_caller_says() {
 
 #[tokio::test]
 async fn owners_end_their_own_sessions_and_nobody_elses() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     for number in 1..=4 {
@@ -59,7 +59,7 @@ async fn owners_end_their_own_sessions_and_nobody_elses() {
 
 #[tokio::test]
 async fn a_sweep_lets_go_of_what_has_ended_and_of_nothing_else() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     records.begin_session(&proof(me), &hash(1), "Firefox", false, NOON).await.unwrap();
@@ -80,25 +80,22 @@ async fn a_sweep_lets_go_of_what_has_ended_and_of_nothing_else() {
     let (_, kept) = store.key(None).await;
     records.roll(kept.id, 50, NOON).await.unwrap().unwrap();
     let today = i64::from(NOON.day().0);
-    sqlite(
-        &store.folder,
-        &format!(
-            "INSERT INTO outcomes_by_hour SELECT {id}, value, 1, 0, 0 FROM json_each('[{old}, {new}]'); \
+    store.ask(&format!(
+        "INSERT INTO outcomes_by_hour VALUES ({id}, {old}, 1, 0, 0), ({id}, {new}, 1, 0, 0); \
              INSERT INTO notices VALUES ({id}, 'used_up', {past}), ({id}, 'used_up', {today}), \
              ({id}, 'paused', {paused}), ({id}, 'paused', {now})",
-            id = kept.id,
-            old = (today - 9) * 24,
-            new = (today - 8) * 24,
-            past = today - 3,
-            paused = NOON.unix_ms - 3 * crate::DAY_MS,
-            now = NOON.unix_ms,
-        ),
-    );
+        id = kept.id,
+        old = (today - 9) * 24,
+        new = (today - 8) * 24,
+        past = today - 3,
+        paused = NOON.unix_ms - 3 * crate::DAY_MS,
+        now = NOON.unix_ms,
+    ));
     records.sweep(NOON.unix_ms, 0, later(NOON, 10)).await.unwrap();
     for (table, rows) in
         [("sessions", 1), ("tokens", 1), ("old_texts", 1), ("outcomes_by_hour", 1), ("notices", 2)]
     {
-        let left = sqlite(&store.folder, &format!("SELECT COUNT(*) FROM {table}"));
+        let left = store.ask(&format!("SELECT COUNT(*) FROM {table}"));
         assert_eq!(left, rows.to_string(), "{table}");
     }
     assert!(records.session(&hash(2), 0, 0).await.unwrap().is_some());
@@ -107,7 +104,7 @@ async fn a_sweep_lets_go_of_what_has_ended_and_of_nothing_else() {
 
 #[tokio::test]
 async fn who_was_let_in_by_what_is_no_longer_so_gets_no_session() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let checked = proof(me);
@@ -126,7 +123,7 @@ async fn who_was_let_in_by_what_is_no_longer_so_gets_no_session() {
 
 #[tokio::test]
 async fn an_account_has_fifty_sessions_and_those_halfway_are_not_listed() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     for number in 0..60 {
@@ -139,7 +136,7 @@ async fn an_account_has_fifty_sessions_and_those_halfway_are_not_listed() {
 
 #[tokio::test]
 async fn a_form_is_carried_out_once() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     assert!(store.records.claim_form(&hash(1), me, NOON).await.unwrap());
     assert!(!store.records.claim_form(&hash(1), me, NOON).await.unwrap());

@@ -1,6 +1,6 @@
 //! One-time links.
 
-use crate::{NOON, Store, email, hash, later, sign_up, sqlite};
+use crate::{NOON, email, hash, later, sign_up};
 use ipse_store::{AccountId, Email, NewToken, TokenPurpose, random_secret};
 
 fn reset(account: AccountId, hash: &ipse_model::SecretHash, ends_ms: i64) -> NewToken<'_> {
@@ -10,7 +10,7 @@ fn reset(account: AccountId, hash: &ipse_model::SecretHash, ends_ms: i64) -> New
 
 #[tokio::test]
 async fn a_link_is_good_once_for_its_purpose_until_it_ends() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let me = sign_up(records, "me@example.com").await;
     let secret = random_secret().unwrap();
@@ -34,7 +34,7 @@ async fn a_link_is_good_once_for_its_purpose_until_it_ends() {
 
 #[tokio::test]
 async fn a_sign_up_waits_in_its_link() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let address = email("me@example.com");
     let token = NewToken {
         hash: &hash(1),
@@ -56,7 +56,7 @@ async fn a_sign_up_waits_in_its_link() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_who_use_a_link_at_once_one_does() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     store.records.make_token(&reset(me, &hash(1), NOON.unix_ms + 1000), NOON).await.unwrap();
     let tries = (0..30).map(|_| {
@@ -72,7 +72,7 @@ async fn of_many_who_use_a_link_at_once_one_does() {
 
 #[tokio::test]
 async fn at_most_five_links_of_a_purpose_are_open_for_one_account_or_address() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let records = &store.records;
     let (me, them) = (sign_up(records, "me@example.com").await, sign_up(records, "them@example.com").await);
     let good =
@@ -111,9 +111,9 @@ async fn at_most_five_links_of_a_purpose_are_open_for_one_account_or_address() {
 
 #[tokio::test]
 async fn making_a_link_forgets_those_that_have_ended() {
-    let store = Store::new().await;
+    let store = super::store().await;
     let me = sign_up(&store.records, "me@example.com").await;
     store.records.make_token(&reset(me, &hash(1), NOON.unix_ms + 1000), NOON).await.unwrap();
     store.records.make_token(&reset(me, &hash(2), NOON.unix_ms + 9000), later(NOON, 1000)).await.unwrap();
-    assert_eq!(sqlite(&store.folder, "SELECT COUNT(*) FROM tokens"), "1");
+    assert_eq!(store.ask("SELECT COUNT(*) FROM tokens"), "1");
 }

@@ -1,0 +1,194 @@
+//! The two engines below the one SQL text: what only SQLite knows, and what only PostgreSQL knows. No other file asks
+//! which of them it is.
+
+use crate::{DataFolder, DatabaseUrl, Error};
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::{AnyConnection, AnyPool, ConnectOptions, Row};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The channel on which PostgreSQL tells of changes of keys.
+pub(super) const CHANNEL: &str = "ipse_key_changes";
+
+/// What keeps the records.
+#[derive(Debug)]
+pub(super) enum Engine {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server.
+    Postgres(DatabaseUrl),
+}
+
+/// Every connection waits its turn, writes ahead, and syncs before it says that something is written.
+const SQLITE_SETTINGS: &str = "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+                               PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
+/// No statement waits for another for long; and a machine that stands still in the middle of a transaction lets
+/// the others go on.
+const POSTGRES_SETTINGS: &str = "SET statement_timeout = '4s'; SET idle_in_transaction_session_timeout = '10s'; \
+                                 SET default_transaction_isolation = 'read committed';";
+/// Of programs that start together one makes the tables, and the others wait for it.
+const POSTGRES_MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(4920163705931)";
+
+/// How long a connection to a server may take, or the wait for one that is free.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long work on a server may take in all. What a dead line has swallowed no server will ever tell.
+const WORK_WITHIN: Duration = Duration::from_secs(6);
+
+impl Engine {
+    pub(super) fn sqlite(folder: &DataFolder) -> Self {
+        Self::Sqlite(folder.database())
+    }
+
+    pub(super) fn postgres(url: &DatabaseUrl) -> Self {
+        Self::Postgres(url.clone())
+    }
+
+    fn options(&self) -> Result<AnyConnectOptions, sqlx::Error> {
+        match self {
+            Self::Sqlite(path) => {
+                Ok(AnyConnectOptions::from_str(&sqlite_url(path))?.disable_statement_logging())
+            }
+            Self::Postgres(url) => Ok(url.options()),
+        }
+    }
+
+    /// A connection outside of any pool. A pool would try a failing connection again and again; this one says at once
+    /// what is wrong.
+    pub(super) async fn connect(&self) -> Result<AnyConnection, sqlx::Error> {
+        let connecting = async {
+            let mut connection = self.options()?.connect().await?;
+            match self {
+                Self::Sqlite(_) => sqlx::raw_sql(SQLITE_SETTINGS).execute(&mut connection).await?,
+                // Making tables may take longer than any statement afterwards.
+                Self::Postgres(_) => sqlx::raw_sql(POSTGRES_MIGRATION_LOCK).execute(&mut connection).await?,
+            };
+            Ok(connection)
+        };
+        match self {
+            Self::Sqlite(_) => connecting.await,
+            Self::Postgres(_) => {
+                let within = tokio::time::timeout(5 * WORK_WITHIN, connecting).await;
+                within.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            }
+        }
+    }
+
+    /// The connections that write, and those that read.
+    pub(super) async fn pools(&self) -> Result<(AnyPool, AnyPool), sqlx::Error> {
+        let options = self.options()?;
+        let pool = |connections, settings: &'static str| {
+            AnyPoolOptions::new().max_connections(connections).after_connect(move |connection, _| {
+                Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
+            })
+        };
+        match self {
+            Self::Sqlite(_) => {
+                // One, so that writers of this process queue here and not in the engine.
+                let writer = pool(1, SQLITE_SETTINGS).connect_with(options.clone()).await?;
+                Ok((writer, pool(4, SQLITE_SETTINGS).connect_lazy_with(options)))
+            }
+            Self::Postgres(_) => {
+                let pool = || pool(8, POSTGRES_SETTINGS).acquire_timeout(CONNECT_WITHIN);
+                Ok((pool().connect_with(options.clone()).await?, pool().connect_lazy_with(options)))
+            }
+        }
+    }
+
+    /// Waits for work on the database, but on a server not for ever.
+    pub(super) async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, sqlx::Error>>,
+    ) -> Result<T, Error> {
+        let done = match self {
+            Self::Sqlite(_) => work.await,
+            Self::Postgres(_) => {
+                tokio::time::timeout(WORK_WITHIN, work).await.unwrap_or(Err(sqlx::Error::PoolTimedOut))
+            }
+        };
+        done.map_err(|error| self.failed(error))
+    }
+
+    /// Names what the engine means by its codes.
+    pub(super) fn failed(&self, source: sqlx::Error) -> Error {
+        match self {
+            Self::Sqlite(path) => Error::database(path, source),
+            Self::Postgres(url) => Error::server(url, source),
+        }
+    }
+
+    /// Whether anything was ever stored here.
+    pub(super) async fn has_schema(&self, connection: &mut AnyConnection) -> Result<bool, sqlx::Error> {
+        let tables = match self {
+            Self::Sqlite(_) => "SELECT COUNT(*) FROM sqlite_master WHERE name = 'schema_migrations'",
+            Self::Postgres(_) => "SELECT COUNT(to_regclass('schema_migrations')::text)",
+        };
+        Ok(sqlx::query(tables).fetch_one(connection).await?.try_get::<i64, _>(0)? > 0)
+    }
+
+    /// Looks for damage. A server looks after its own pages; there it is enough that it answers.
+    pub(super) async fn check(&self, readers: &AnyPool) -> Result<(), Error> {
+        let sql = match self {
+            Self::Sqlite(_) => "PRAGMA quick_check(1)",
+            Self::Postgres(_) => "SELECT 'ok'",
+        };
+        let found: String = self
+            .within(async { sqlx::query(sql).fetch_one(readers).await.and_then(|row| row.try_get(0)) })
+            .await?;
+        match self {
+            Self::Sqlite(path) if found != "ok" => {
+                Err(Error::Damaged { path: path.clone(), what: found.lines().collect::<Vec<_>>().join("; ") })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the engine says of its version.
+    pub(super) async fn version(&self, readers: &AnyPool) -> Result<String, Error> {
+        let sql = match self {
+            Self::Sqlite(_) => "SELECT sqlite_version()",
+            Self::Postgres(_) => "SELECT current_setting('server_version')",
+        };
+        self.within(async { sqlx::query(sql).fetch_one(readers).await.and_then(|row| row.try_get(0)) }).await
+    }
+
+    /// What the database is called in messages.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Sqlite(path) => path.display().to_string(),
+            Self::Postgres(url) => url.to_string(),
+        }
+    }
+}
+
+/// Tells all who listen, when the transaction is committed, that a key has changed. With SQLite nobody can listen.
+pub(super) async fn announce(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    if connection.backend_name() == "PostgreSQL" {
+        sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// A path as a URL: everything that a URL might read in another way is escaped.
+fn sqlite_url(path: &Path) -> String {
+    use std::fmt::Write;
+    let mut url = "sqlite://".to_owned();
+    for byte in path.to_string_lossy().bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            let _ = write!(url, "%{byte:02X}");
+        }
+    }
+    url + "?mode=rwc"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_path_can_be_a_url() {
+        assert_eq!(sqlite_url("/a b/c?d%/ü".as_ref()), "sqlite:///a%20b/c%3Fd%25/%C3%BC?mode=rwc");
+    }
+}

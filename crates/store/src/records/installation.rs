@@ -1,0 +1,27 @@
+//! What tells one installation from another.
+
+use super::Records;
+use crate::Error;
+use sqlx::Row;
+
+impl Records {
+    /// The name of this installation: 16 digits that were drawn once and stay with the database, so that engines which
+    /// several installations share can tell them apart.
+    pub async fn installation(&self) -> Result<String, Error> {
+        let mut drawn = [0; 8];
+        getrandom::fill(&mut drawn).map_err(Error::Random)?;
+        let name = format!("{:016x}", u64::from_be_bytes(drawn));
+        let work = async {
+            // Whoever comes first names it; everybody else gets that name.
+            sqlx::query(
+                "INSERT INTO facts (name, value) VALUES ('installation', $1) \
+                 ON CONFLICT (name) DO UPDATE SET value = facts.value RETURNING value",
+            )
+            .bind(name)
+            .fetch_one(&self.writer)
+            .await?
+            .try_get(0)
+        };
+        self.within(work).await
+    }
+}

@@ -1,0 +1,85 @@
+//! Ranges of a day's numbers, each given out once: how far a shared engine of counters may serve a subject.
+//!
+//! Ranges of one subject and day never overlap, whoever asks for them: what is behind the mark was given out before.
+
+use super::Records;
+use crate::{Error, Subject};
+use ipse_model::Day;
+use sqlx::{AssertSqlSafe, Row};
+use std::collections::BTreeMap;
+
+/// As many numbers are given out at once: the most that is withheld when whoever asked for them dies.
+const STEP: u32 = 64;
+
+/// Numbers that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose.
+    pub subject: Subject,
+    /// Of which day.
+    pub day: Day,
+    /// The last number of the day.
+    pub limit: u32,
+}
+
+/// Numbers that were given out: those above `from`, up to `to`. There are none if the two are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// What was given out before.
+    pub from: u32,
+    /// What is given out now.
+    pub to: u32,
+}
+
+impl Records {
+    /// Gives out the next numbers of subjects, at most [`STEP`] of each and none beyond its limit, durably and in one
+    /// step. No subject may be asked for twice. The ranges come in the order of `wanted`; those of a key that is no more
+    /// are empty.
+    pub async fn reserve(&self, wanted: &[Wanted]) -> Result<Vec<Range>, Error> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The order in which rows of usage are locked everywhere.
+        let order: BTreeMap<(i64, u32), u32> =
+            wanted.iter().map(|wanted| ((wanted.subject.number(), wanted.day.0), wanted.limit)).collect();
+        let work = async {
+            let mut tx = self.writer.begin().await?;
+            // Whole numbers, written out: there is nothing in them that could be misread.
+            let rows: Vec<String> =
+                order.keys().map(|(subject, day)| format!("({subject}, {day})")).collect();
+            let lock = format!(
+                "INSERT INTO usage (subject, day, used, mark) SELECT column1, column2, 0, 0 FROM (VALUES {rows}) AS w \
+                 WHERE column1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
+                 ON CONFLICT (subject, day) DO UPDATE SET mark = usage.mark RETURNING subject, day, mark",
+                rows = rows.join(", "),
+            );
+            let mut given: BTreeMap<(i64, u32), Range> = BTreeMap::new();
+            for row in sqlx::raw_sql(AssertSqlSafe(lock)).fetch_all(&mut *tx).await? {
+                let key = (row.try_get("subject")?, super::number(&row, "day")?);
+                let from: u32 = super::number(&row, "mark")?;
+                let limit = order.get(&key).copied().unwrap_or(0);
+                given.insert(key, Range { from, to: from.saturating_add(STEP).min(limit).max(from) });
+            }
+            let raised: Vec<String> = given
+                .iter()
+                .filter(|(_, range)| range.to > range.from)
+                .map(|((subject, day), range)| format!("({subject}, {day}, 0, {})", range.to))
+                .collect();
+            if !raised.is_empty() {
+                let raise = format!(
+                    "INSERT INTO usage (subject, day, used, mark) VALUES {rows} \
+                     ON CONFLICT (subject, day) DO UPDATE SET mark = excluded.mark",
+                    rows = raised.join(", "),
+                );
+                sqlx::raw_sql(AssertSqlSafe(raise)).execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
+            Ok(given)
+        };
+        let given = self.within(work).await?;
+        let none = Range { from: 0, to: 0 };
+        let range =
+            |wanted: &Wanted| given.get(&(wanted.subject.number(), wanted.day.0)).copied().unwrap_or(none);
+        Ok(wanted.iter().map(range).collect())
+    }
+}

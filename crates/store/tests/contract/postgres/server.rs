@@ -1,0 +1,82 @@
+//! What only a server can do: refuse, be away, and come again. Each is told in a sentence without a password.
+
+use ipse_store::{DatabaseUrl, Error, Records};
+use ipse_testkit::Postgres;
+
+async fn refused(url: &str) -> Error {
+    let url: DatabaseUrl = url.parse().unwrap();
+    let error = Records::connect(&url).await.unwrap_err();
+    let (shown, debug) = (error.to_string(), format!("{error:?}"));
+    assert!(!shown.contains("pass/word") && !debug.contains("pass/word"), "{shown} {debug}");
+    assert!(!shown.contains("hush") && !debug.contains("hush"), "{shown} {debug}");
+    assert!(shown.contains("127.0.0.1"), "it names the server: {shown}");
+    error
+}
+
+#[tokio::test]
+async fn every_way_to_be_refused_has_a_sentence() {
+    let server = Postgres::shared().unwrap();
+    let url = server.database().unwrap();
+    let wrong = url.replace("a%20pass", "hush");
+    let error = refused(&wrong).await;
+    assert!(matches!(error, Error::LoginRefused { .. }) && !error.transient(), "{error}");
+
+    let error = refused(&server.url("nowhere")).await;
+    assert!(matches!(error, Error::NoSuchDatabase(_)) && !error.transient(), "{error}");
+
+    let error = refused("postgres://ipse:hush@127.0.0.1:1/ipse").await;
+    assert!(matches!(error, Error::Unreachable { .. }) && error.transient(), "{error}");
+
+    let error = refused(&format!("{url}?sslmode=require")).await;
+    assert!(matches!(error, Error::NoTls { .. }) && !error.transient(), "{error}");
+
+    server
+        .ask(&url, "CREATE ROLE guest LOGIN PASSWORD 'hush'; REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        .unwrap();
+    let (_, rest) = url.split_once('@').unwrap();
+    let error = refused(&format!("postgres://guest:hush@{rest}")).await;
+    assert!(matches!(error, Error::NotPermitted { .. }) && !error.transient(), "{error}");
+
+    let read_only = format!("{url}?options=-c%20default_transaction_read_only%3Don");
+    let error = refused(&read_only).await;
+    assert!(matches!(error, Error::ReadOnly(_)) && error.transient(), "{error}");
+}
+
+#[tokio::test]
+async fn only_the_hash_of_a_key_is_stored() {
+    let store = super::store().await;
+    let (text, _) = store.key(None).await;
+    let stored = store.ask("SELECT k::text FROM keys k");
+    assert!(stored.contains(&text.hash().to_hex()) && !stored.contains(text.reveal()), "{stored}");
+}
+
+#[tokio::test]
+async fn programs_that_start_together_make_the_tables_once() {
+    let place = super::place();
+    let opened = futures_util::future::join_all((0..10).map(|_| place.open())).await;
+    for records in &opened {
+        records.check().await.unwrap();
+        assert!(records.engine_version().await.unwrap().starts_with(|first: char| first.is_ascii_digit()));
+    }
+    assert_eq!(place.ask("SELECT COUNT(*) FROM sequences"), "6");
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_is_found_again() {
+    let server = Postgres::start().unwrap();
+    let url: DatabaseUrl = server.database().unwrap().parse().unwrap();
+    let records = Records::connect(&url).await.unwrap();
+    let account = crate::email("me@example.com");
+    let (_, key) = crate::create(&records, &account, None).await.unwrap();
+    for kill in [true, false] {
+        let ended = if kill { server.kill() } else { server.stop() };
+        ended.unwrap();
+        let error = records.key(key.id).await.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }) && error.out_of_reach(), "{error}");
+        let error = records.set_active(key.id, false).await.unwrap_err();
+        assert!(error.out_of_reach() && error.transient(), "{error}");
+        server.start_again().unwrap();
+        assert_eq!(records.key(key.id).await.unwrap().unwrap(), key, "what was told to be written is there");
+        assert!(!records.set_active(key.id, true).await.unwrap());
+    }
+}
