@@ -1,11 +1,12 @@
-//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, the real program as a process, and
-//! sockets to hand to it.
+//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, servers that many nodes share, the real
+//! program as a process, and sockets to hand to it.
 
 mod browser;
 mod http;
 mod http3;
 mod mail;
 mod postgres;
+mod redis;
 mod server;
 mod sockets;
 mod visitor;
@@ -15,6 +16,7 @@ pub use http::{Connection, Response};
 pub use http3::http3_client;
 pub use mail::{Mail, MailDoor, MailMode, MailTls, Mailbox};
 pub use postgres::Postgres;
+pub use redis::{Cluster, Flavour, Redis, Watched};
 pub use server::{Server, program};
 pub use sockets::Sockets;
 pub use visitor::{Visitor, encode, hidden_fields};

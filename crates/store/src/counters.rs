@@ -1,7 +1,8 @@
 //! `Counters`: may this request be answered?
 
-use crate::Error;
+use crate::{Error, Ledger, Shared};
 use ipse_model::{Charge, Day, DayAllowance, Key, KeyId, Now};
+use std::sync::Arc;
 
 /// Whose requests are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,4 +59,68 @@ pub trait Counters: Send + Sync + 'static {
 
     /// Forgets a key that was deleted.
     fn forget(&self, key: KeyId);
+}
+
+/// The engine that a server counts with.
+#[derive(Clone)]
+pub enum Engine {
+    /// Its own, on one machine.
+    Ledger(Arc<Ledger>),
+    /// One that it shares with others.
+    Shared(Arc<Shared>),
+}
+
+impl Engine {
+    /// Folds what changed into the records. To be called about once a second.
+    pub async fn fold(&self, now: Now) -> Result<(), Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.fold(now).await,
+            Self::Shared(shared) => shared.fold().await,
+        }
+    }
+
+    /// Writes everything down. To be called when nothing is charged any more.
+    pub async fn close(&self, now: Now) -> Result<(), Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.close(now).await,
+            Self::Shared(shared) => shared.close().await,
+        }
+    }
+}
+
+impl Counters for Engine {
+    async fn charge_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.charge_key(key, now).await,
+            Self::Shared(shared) => shared.charge_key(key, now).await,
+        }
+    }
+
+    async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.charge_demo(now).await,
+            Self::Shared(shared) => shared.charge_demo(now).await,
+        }
+    }
+
+    fn note_refusal(&self, key: KeyId, now: Now) {
+        match self {
+            Self::Ledger(ledger) => ledger.note_refusal(key, now),
+            Self::Shared(shared) => shared.note_refusal(key, now),
+        }
+    }
+
+    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.used(subject, day).await,
+            Self::Shared(shared) => shared.used(subject, day).await,
+        }
+    }
+
+    fn forget(&self, key: KeyId) {
+        match self {
+            Self::Ledger(ledger) => ledger.forget(key),
+            Self::Shared(shared) => shared.forget(key),
+        }
+    }
 }

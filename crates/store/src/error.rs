@@ -1,6 +1,6 @@
 //! What can break in storage, in words for the operator.
 
-use crate::DatabaseUrl;
+use crate::{Away, DatabaseUrl};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -139,6 +139,9 @@ pub enum Error {
     /// The journal's writer gave up; the next write begins a new segment.
     #[error("the journal cannot be written at the moment")]
     JournalBroken,
+    /// The shared counters did not decide.
+    #[error(transparent)]
+    Counters(#[from] Away),
     /// The system gave no random bytes.
     #[error("the system gave no random bytes: {0}")]
     Random(getrandom::Error),
@@ -152,6 +155,7 @@ impl Error {
             Self::Busy(_)
             | Self::DiskFull(_)
             | Self::JournalBroken
+            | Self::Counters(_)
             | Self::Database { .. }
             | Self::Unreachable { .. }
             | Self::Slow { .. }
@@ -196,6 +200,7 @@ impl Error {
             | Self::Database { .. }
             | Self::NotPermitted { .. }
             | Self::JournalBroken
+            | Self::Counters(_)
             | Self::Random(_) => false,
         }
     }

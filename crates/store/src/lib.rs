@@ -11,9 +11,11 @@ mod folder;
 mod keytable;
 mod ledger;
 mod records;
+mod redis;
+mod tally;
 
 pub use boot::BootId;
-pub use counters::{Counters, KeyCharge, Subject};
+pub use counters::{Counters, Engine, KeyCharge, Subject};
 pub use database::{Database, DatabaseUrl, NotADatabase};
 pub use doctor::DoctorLinks;
 pub use error::Error;
@@ -25,3 +27,4 @@ pub use records::{
     NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof, Range, Records, Session,
     Token, TokenPurpose, UsageRow, Wanted, random_secret,
 };
+pub use redis::{Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport};

@@ -8,12 +8,12 @@
 mod journal;
 mod recovery;
 mod sync;
-mod tally;
 
 pub use recovery::used_in_journal;
 
 use crate::counters::{Counters, KeyCharge, Subject};
 use crate::records::OutcomeRow;
+use crate::tally::{self, Tally};
 use crate::{BootId, DataFolder, Error, Outcomes, Records, UsageRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now, Window,
@@ -22,7 +22,6 @@ use journal::{Entry, Journal, Segment};
 use papaya::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use sync::Syncer;
-use tally::Tally;
 use tokio::sync::{oneshot, watch};
 
 /// How far the durable mark may stand ahead of the count: the most that a power cut can withhold.

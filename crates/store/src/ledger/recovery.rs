@@ -1,8 +1,8 @@
 //! What the journal remembers after the program, or the machine, has died.
 
 use super::journal::{self, Entry};
-use super::tally;
 use crate::records::OutcomeRow;
+use crate::tally;
 use crate::{BootId, DataFolder, Error, Outcomes, Subject, UsageRow};
 use ipse_model::{Day, KeyId, Now};
 use std::collections::HashMap;

@@ -24,6 +24,8 @@ mod sqlite {
     mod files;
     #[path = "../keytable.rs"]
     mod keytable;
+    #[path = "../ledger.rs"]
+    mod ledger;
     #[path = "../migration.rs"]
     mod migration;
     #[path = "../nodes.rs"]
@@ -42,6 +44,8 @@ mod sqlite {
     mod reserve;
     #[path = "../sessions.rs"]
     mod sessions;
+    #[path = "../shared.rs"]
+    mod shared;
     #[path = "../tokens.rs"]
     mod tokens;
 }
@@ -65,6 +69,8 @@ mod postgres {
     mod counters;
     #[path = "../keytable.rs"]
     mod keytable;
+    #[path = "../ledger.rs"]
+    mod ledger;
     #[path = "../migration.rs"]
     mod migration;
     #[path = "../nodes.rs"]
@@ -84,6 +90,8 @@ mod postgres {
     mod server;
     #[path = "../sessions.rs"]
     mod sessions;
+    #[path = "../shared.rs"]
+    mod shared;
     #[path = "../tokens.rs"]
     mod tokens;
 }
@@ -171,7 +179,12 @@ impl Store {
     }
 
     async fn ledger(&self, boot: &str, now: Now) -> Arc<Ledger> {
-        Ledger::open(&self.folder, &self.records, BootId::parse(boot), now).await.unwrap()
+        self.ledger_on(&self.records, boot, now).await
+    }
+
+    /// The same on records that were opened again.
+    async fn ledger_on(&self, records: &Records, boot: &str, now: Now) -> Arc<Ledger> {
+        Ledger::open(&self.folder, records, BootId::parse(boot), now).await.unwrap()
     }
 
     /// Makes a key in an account of its own.

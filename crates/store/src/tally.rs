@@ -1,6 +1,6 @@
 //! What became of a key's requests since the last fold, by the hour.
 //!
-//! Nothing is decided by it: it is what the owner sees. It is added to while the cell's lock is held anyway.
+//! Nothing is decided by it: it is what the owner sees.
 
 use crate::Outcomes;
 use crate::records::OutcomeRow;
@@ -11,21 +11,21 @@ const HOURS_PER_DAY: u32 = 24;
 
 /// Nearly always of one hour, and empty after a fold.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Vec<(u32, Outcomes)>);
+pub(crate) struct Tally(Vec<(u32, Outcomes)>);
 
 impl Tally {
     /// Adds what became of a request that was judged by `now` on a day that may be ahead of it.
-    pub(super) fn add(&mut self, now: Now, day: Day, outcomes: Outcomes) {
+    pub(crate) fn add(&mut self, now: Now, day: Day, outcomes: Outcomes) {
         self.add_to(hour_of(now.unix_ms, day), outcomes);
     }
 
     /// Empties the tally into rows for the database.
-    pub(super) fn take(&mut self, key: KeyId, rows: &mut Vec<OutcomeRow>) {
+    pub(crate) fn take(&mut self, key: KeyId, rows: &mut Vec<OutcomeRow>) {
         rows.extend(self.0.drain(..).map(|(hour, outcomes)| OutcomeRow { key, hour, outcomes }));
     }
 
     /// Takes back what could not be written.
-    pub(super) fn put_back(&mut self, row: &OutcomeRow) {
+    pub(crate) fn put_back(&mut self, row: &OutcomeRow) {
         self.add_to(row.hour, row.outcomes);
     }
 
@@ -39,18 +39,18 @@ impl Tally {
 
 /// The hour of a moment, counted from 1970, within the day that it is charged to: a clock that was set back does not
 /// move the hour out of that day.
-pub(super) fn hour_of(unix_ms: i64, day: Day) -> u32 {
+pub(crate) fn hour_of(unix_ms: i64, day: Day) -> u32 {
     let first = day.0.saturating_mul(HOURS_PER_DAY);
     let hour = u32::try_from(unix_ms.div_euclid(MS_PER_HOUR)).unwrap_or(0);
     hour.clamp(first, first.saturating_add(HOURS_PER_DAY - 1))
 }
 
 /// One request that was answered.
-pub(super) const ANSWERED: Outcomes = Outcomes { answered: 1, over_quota: 0, refused: 0 };
+pub(crate) const ANSWERED: Outcomes = Outcomes { answered: 1, over_quota: 0, refused: 0 };
 /// One request that found the day's quota used up.
-pub(super) const OVER_QUOTA: Outcomes = Outcomes { answered: 0, over_quota: 1, refused: 0 };
+pub(crate) const OVER_QUOTA: Outcomes = Outcomes { answered: 0, over_quota: 1, refused: 0 };
 /// One request that was refused for any other reason.
-pub(super) const REFUSED: Outcomes = Outcomes { answered: 0, over_quota: 0, refused: 1 };
+pub(crate) const REFUSED: Outcomes = Outcomes { answered: 0, over_quota: 0, refused: 1 };
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,464 @@
+//! Counters that many nodes share, in Redis or Valkey.
+//!
+//! One call of one function there decides each charge (`function`, `protocol`). The records hold what must survive the
+//! engine: how far each day may have been served, and every pause. What each node saw is folded into them once a second, for
+//! owners to look at.
+
+mod cluster;
+mod function;
+mod lease;
+mod news;
+mod protocol;
+mod reach;
+mod reserver;
+mod sentinel;
+mod url;
+
+pub use reach::Away;
+pub use url::{CountersUrl, NotACountersUrl};
+
+use crate::counters::{Counters, KeyCharge, Subject};
+use crate::records::Range;
+use crate::tally::{ANSWERED, OVER_QUOTA, REFUSED};
+use crate::{Error, Outcomes, Records};
+use function::{Call, Minute, Verdict};
+use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Now, Window};
+use lease::{Lease, Tried};
+use news::News;
+use papaya::HashMap;
+use protocol::Engines;
+use reach::{Plan, Reach};
+use reserver::{End, Wish};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::timeout;
+
+/// How long a start waits for the engine before it goes on without it.
+const SETTLE_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is done while the shared engine is away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outage {
+    /// Nothing is answered.
+    #[default]
+    Closed,
+    /// Ranges are reserved in the records, and the minute is shared out.
+    Lease,
+    /// Everything is answered, and what is counted is not exact.
+    Open,
+}
+
+/// How shared counters are opened.
+#[derive(Clone, Debug)]
+pub struct SharedPlan {
+    /// Where they are.
+    pub url: CountersUrl,
+    /// Who vouches for their certificates, PEM, instead of those whom the system trusts.
+    pub authority: Option<Vec<u8>>,
+    /// What is done while they are away.
+    pub outage: Outage,
+    /// How long a decision may take before they count as away.
+    pub patience: Duration,
+    /// Whose clock counts: in tests the callers'.
+    pub clock: SharedClock,
+}
+
+/// Whose clock days and minutes are measured by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SharedClock {
+    /// The engine's own, which is the same for all nodes.
+    #[default]
+    Engine,
+    /// The one that each request was judged by.
+    Callers,
+}
+
+/// What shared counters have seen since they were opened, for whoever looks after them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedReport {
+    /// Why they cannot be asked, if they cannot.
+    pub away: Option<Away>,
+    /// Decisions that did not come in time, or at all.
+    pub undecided: u64,
+    /// Requests that were charged to ranges of this node, because the shared engine was away.
+    pub leased: u64,
+    /// Requests that were answered though nothing could be charged.
+    pub uncounted: u64,
+}
+
+/// The shared engine of [`Counters`].
+pub struct Shared {
+    engine: Arc<Engine>,
+}
+
+struct Engine {
+    plan: SharedPlan,
+    reach: Arc<Reach>,
+    records: Records,
+    /// What names of this installation begin with.
+    installation: String,
+    news: News,
+    /// Keys that were resumed, and how often at least.
+    generations: HashMap<KeyId, u32>,
+    /// Pauses that are being written, or were.
+    pauses: Mutex<BTreeMap<KeyId, Pausing>>,
+    wishes: mpsc::UnboundedSender<Wish>,
+    /// Subjects of which a further range is on its way.
+    extending: Mutex<HashSet<Subject>>,
+    lease: Lease,
+    /// How many nodes share the minute.
+    nodes: AtomicU32,
+    undecided: AtomicU64,
+    leased: AtomicU64,
+    uncounted: AtomicU64,
+}
+
+#[derive(Clone)]
+struct Pausing {
+    generation: u32,
+    done: watch::Receiver<Option<Result<(), Error>>>,
+}
+
+/// One who asks: the engines, and the moment if it is the caller's.
+struct Teller<'a> {
+    engine: &'a Arc<Engine>,
+    clock: Option<i64>,
+}
+
+impl Shared {
+    /// Connects to the engine, and goes on trying if it is not there: that is told by [`Shared::report`] and by every charge.
+    pub async fn open(plan: SharedPlan, records: &Records) -> Result<Arc<Self>, Error> {
+        let installation = records.installation().await?;
+        let SharedPlan { url, authority, patience, .. } = plan.clone();
+        let reach = Reach::open(Plan { url, authority, patience });
+        let (wishes, receiver) = mpsc::unbounded_channel();
+        let engine = Arc::new(Engine {
+            plan,
+            reach,
+            records: records.clone(),
+            installation,
+            news: News::new(),
+            generations: HashMap::new(),
+            pauses: Mutex::default(),
+            wishes,
+            extending: Mutex::default(),
+            lease: Lease::default(),
+            nodes: AtomicU32::new(1),
+            undecided: AtomicU64::new(0),
+            leased: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
+        });
+        tokio::spawn(reserver::serve(Arc::downgrade(&engine), receiver));
+        engine.reach.settle(SETTLE_WITHIN).await;
+        Ok(Arc::new(Self { engine }))
+    }
+
+    /// Folds what this node saw into the records. To be called about once a second.
+    pub async fn fold(&self) -> Result<(), Error> {
+        let engine = &self.engine;
+        if engine.reach.missing().is_none() {
+            engine.lease.end();
+        }
+        let (rows, outcomes) = engine.news.take();
+        if rows.is_empty() && outcomes.is_empty() {
+            return Ok(());
+        }
+        let folded = engine.records.fold(&rows, &outcomes).await;
+        if folded.is_err() {
+            engine.news.put_back(&rows, &outcomes);
+        }
+        folded
+    }
+
+    /// Folds for the last time and lets go of the engine. To be called when nothing is charged any more.
+    pub async fn close(&self) -> Result<(), Error> {
+        let folded = self.fold().await;
+        self.engine.reach.close();
+        folded
+    }
+
+    /// Tells how many nodes there are, among whom the minute is shared while the engine is away.
+    pub fn shared_among(&self, nodes: u32) {
+        self.engine.nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+
+    /// The slot of a cluster in which a key lies.
+    #[must_use]
+    pub fn slot_of(&self, key: KeyId) -> u16 {
+        cluster::slot_of(function::tag(&self.engine.installation, Subject::Key(key)).as_bytes())
+    }
+
+    /// What there is to know about the engine.
+    #[must_use]
+    pub fn report(&self) -> SharedReport {
+        let engine = &self.engine;
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        SharedReport {
+            away: engine.reach.missing(),
+            undecided: count(&engine.undecided),
+            leased: count(&engine.leased),
+            uncounted: count(&engine.uncounted),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.engine.reach.close();
+    }
+}
+
+impl Engine {
+    fn teller<'a>(self: &'a Arc<Self>, clock: Option<i64>) -> Teller<'a> {
+        Teller { engine: self, clock }
+    }
+
+    /// The moment that a request was judged by, if it is to count.
+    fn clock(&self, now: Now) -> Option<i64> {
+        (self.plan.clock == SharedClock::Callers).then_some(now.unix_ms)
+    }
+
+    /// Waits for a decision as long as it may take.
+    async fn decided<T>(&self, decision: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let decided = timeout(self.plan.patience, decision).await;
+        let decided = decided.unwrap_or_else(|_| Err(Away::NoReply.into()));
+        if decided.is_err() {
+            self.undecided.fetch_add(1, Ordering::Relaxed);
+        }
+        decided
+    }
+
+    fn note(&self, subject: Subject, charge: Charge, now: Now) {
+        let (used, outcome) = match charge {
+            Charge::Granted(allowance) => (Some(used(allowance)), ANSWERED),
+            Charge::DayUsedUp(allowance) => (Some(used(allowance)), OVER_QUOTA),
+            Charge::BurstExceeded => (None, REFUSED),
+        };
+        self.news.note(subject, now, used, outcome);
+    }
+
+    fn refused(&self, key: KeyId, now: Now) {
+        self.news.note(Subject::Key(key), now, None, REFUSED);
+    }
+
+    /// Whether the records say that a key is paused, and nothing later is known.
+    fn is_paused(&self, key: &Key) -> bool {
+        if key.resumes > 0 {
+            self.generations.pin().update_or_insert(key.id, |known| key.resumes.max(*known), key.resumes);
+        }
+        key.state == KeyState::Paused
+            && self.generations.pin().get(&key.id).is_none_or(|known| key.resumes >= *known)
+    }
+
+    /// Writes a pause in a task of its own, so that it happens even if its caller hangs up; once, whoever else asks.
+    fn begin_pause(&self, key: KeyId, generation: u32, minute: [u32; 60], now: Now) -> Pausing {
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pausing) = pauses.get(&key)
+            && pausing.generation >= generation
+            && !matches!(*pausing.done.borrow(), Some(Err(_)))
+            && (pausing.done.has_changed().is_ok() || pausing.done.borrow().is_some())
+        {
+            return pausing.clone();
+        }
+        let (sender, done) = watch::channel(None);
+        let pausing = Pausing { generation, done };
+        pauses.insert(key, pausing.clone());
+        drop(pauses);
+        let records = self.records.clone();
+        tokio::spawn(async move {
+            let written = records.pause_for_burst(key, generation, &minute, now).await.map(drop);
+            let _ = sender.send(Some(written));
+        });
+        pausing
+    }
+
+    /// Reserves a range for this node itself.
+    async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let wish = Wish { subject, day, limit, clock: None, end: End::Take(sender) };
+        let _ = self.wishes.send(wish);
+        receiver.await.unwrap_or(Err(Away::Unsettled.into()))
+    }
+
+    /// Charges a key without the shared engine.
+    async fn lease_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
+        let subject = Subject::Key(key.id);
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        match self.lease.charge_key(key, nodes, now)? {
+            Tried::Charged(charge) => return Ok(KeyCharge::Charged(charge)),
+            Tried::Burst(minute) => {
+                self.begin_pause(key.id, key.resumes, *minute, now).written().await?;
+                return Ok(KeyCharge::Charged(Charge::BurstExceeded));
+            }
+            Tried::Wants(day) => {
+                let range = self.take(subject, day, key.daily_limit).await?;
+                if range.from >= range.to {
+                    let used = self.used_up_to(subject, day).await?;
+                    return lease::nothing_left(key.daily_limit, used, day);
+                }
+                self.lease.take(subject, day, range);
+            }
+        }
+        match self.lease.charge_key(key, nodes, now)? {
+            Tried::Charged(charge) => Ok(KeyCharge::Charged(charge)),
+            Tried::Wants(_) | Tried::Burst(_) => Err(Away::Unsettled.into()),
+        }
+    }
+
+    /// Charges the demo without the shared engine.
+    async fn lease_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+        let (subject, limit) = (Subject::Demo, DEMO_DAILY_LIMIT);
+        for _ in 0..2 {
+            match self.lease.charge_day(subject, limit, now) {
+                Tried::Charged(Charge::Granted(allowance)) => return Ok(Ok(allowance)),
+                Tried::Charged(_) | Tried::Burst(_) => break,
+                Tried::Wants(day) => {
+                    let range = self.take(subject, day, limit).await?;
+                    if range.from >= range.to {
+                        let used = self.used_up_to(subject, day).await?;
+                        let used_up = DayAllowance { limit, remaining: 0, day };
+                        return if used >= limit { Ok(Err(used_up)) } else { Err(Away::Unsettled.into()) };
+                    }
+                    self.lease.take(subject, day, range);
+                }
+            }
+        }
+        Err(Away::Unsettled.into())
+    }
+
+    /// How far a day is known to be used without asking the shared engine.
+    async fn used_up_to(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        let seen = self.news.used(subject, day).unwrap_or(0);
+        Ok(self.records.used(subject, day).await?.max(seen))
+    }
+
+    /// What is answered when nothing can be charged and everything is to be answered.
+    fn uncounted(&self, subject: Subject, limit: u32, now: Now) -> DayAllowance {
+        self.uncounted.fetch_add(1, Ordering::Relaxed);
+        let day = now.day();
+        let used = self.news.used(subject, day).unwrap_or(0);
+        DayAllowance { limit, remaining: limit.saturating_sub(used), day }
+    }
+}
+
+impl Pausing {
+    async fn written(mut self) -> Result<(), Error> {
+        match self.done.wait_for(Option::is_some).await {
+            Ok(written) => written.clone().unwrap_or(Ok(())),
+            Err(_) => Err(Away::NoReply.into()),
+        }
+    }
+}
+
+impl Engines for Teller<'_> {
+    async fn ask(&self, subject: Subject, call: Call) -> Result<Verdict, Away> {
+        let tag = function::tag(&self.engine.installation, subject);
+        self.engine.reach.ask(&tag, self.clock, &call).await
+    }
+
+    async fn pause(&self, key: KeyId, minute: Minute) -> Result<(), Error> {
+        let Minute { generation, moment, times } = minute;
+        let mut window = Window::default();
+        for time in times {
+            window.admit(time);
+        }
+        let mut seconds = window.last_minute(moment);
+        // The one that was too many did not get into the window.
+        seconds[seconds.len() - 1] += 1;
+        let unix_ms = i64::try_from(moment).unwrap_or(i64::MAX);
+        let now = Now { unix_ms, boot_ms: moment };
+        self.engine.begin_pause(key, generation, seconds, now).written().await
+    }
+
+    async fn extend(&self, subject: Subject, day: Day, limit: u32) -> Result<(), Error> {
+        let (sender, receiver) = oneshot::channel();
+        let wish = Wish { subject, day, limit, clock: self.clock, end: End::Offer(Some(sender)) };
+        let _ = self.engine.wishes.send(wish);
+        receiver.await.unwrap_or(Err(Away::Unsettled.into()))
+    }
+
+    fn extend_later(&self, subject: Subject, day: Day, limit: u32) {
+        let mut extending = self.engine.extending.lock().unwrap_or_else(PoisonError::into_inner);
+        if extending.insert(subject) {
+            let wish = Wish { subject, day, limit, clock: self.clock, end: End::Offer(None) };
+            let _ = self.engine.wishes.send(wish);
+        }
+    }
+}
+
+impl Counters for Shared {
+    async fn charge_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
+        let engine = &self.engine;
+        if engine.is_paused(key) {
+            engine.refused(key.id, now);
+            return Ok(KeyCharge::Paused);
+        }
+        let subject = Subject::Key(key.id);
+        let charged = engine.decided(protocol::charge_key(&engine.teller(engine.clock(now)), key)).await;
+        let charged = match (charged, engine.plan.outage) {
+            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
+                let leased = engine.decided(engine.lease_key(key, now)).await?;
+                engine.leased.fetch_add(1, Ordering::Relaxed);
+                leased
+            }
+            (Err(_), Outage::Open) => {
+                let allowance = engine.uncounted(subject, key.daily_limit, now);
+                engine.news.note(subject, now, None, ANSWERED);
+                return Ok(KeyCharge::Charged(Charge::Granted(allowance)));
+            }
+            (charged, _) => charged?,
+        };
+        match charged {
+            KeyCharge::Paused => engine.refused(key.id, now),
+            KeyCharge::Charged(charge) => engine.note(subject, charge, now),
+        }
+        Ok(charged)
+    }
+
+    async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+        let engine = &self.engine;
+        let charged = engine.decided(protocol::charge_demo(&engine.teller(engine.clock(now)))).await;
+        let charged = match (charged, engine.plan.outage) {
+            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
+                let leased = engine.decided(engine.lease_demo(now)).await?;
+                engine.leased.fetch_add(1, Ordering::Relaxed);
+                leased
+            }
+            (Err(_), Outage::Open) => {
+                return Ok(Ok(engine.uncounted(Subject::Demo, DEMO_DAILY_LIMIT, now)));
+            }
+            (charged, _) => charged?,
+        };
+        let (Ok(allowance) | Err(allowance)) = charged;
+        engine.news.note(Subject::Demo, now, Some(used(allowance)), Outcomes::default());
+        Ok(charged)
+    }
+
+    fn note_refusal(&self, key: KeyId, now: Now) {
+        self.engine.refused(key, now);
+    }
+
+    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        let engine = &self.engine;
+        match engine.teller(None).ask(subject, Call::Look).await {
+            Ok(Verdict::Seen(Some((seen, used)))) if seen == day => Ok(used),
+            // What is folded once a second is near enough for whoever only looks.
+            _ => engine.used_up_to(subject, day).await,
+        }
+    }
+
+    fn forget(&self, key: KeyId) {
+        let engine = &self.engine;
+        engine.news.forget(Subject::Key(key));
+        engine.generations.pin().remove(&key);
+        engine.pauses.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+}
+
+/// How far a day is used, of which so much remains.
+fn used(allowance: DayAllowance) -> (Day, u32) {
+    (allowance.day, allowance.limit.saturating_sub(allowance.remaining))
+}

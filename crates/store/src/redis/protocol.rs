@@ -1,0 +1,109 @@
+//! What a node does to charge a request, step by step, whatever carries the steps out.
+//!
+//! A subject is served within ranges of its day's numbers that the records have reserved for one incarnation of the engine.
+//! No number is in two ranges, and no range is offered twice: so an engine that was flushed, restored, replaced by one that
+//! lagged behind, or that goes on beside its successor, can withhold numbers but serve none a second time. A step whose
+//! outcome is not known is never repeated.
+
+use super::function::{Call, Minute, Verdict};
+use super::reach::Away;
+use crate::counters::KeyCharge;
+use crate::records::Range;
+use crate::{Error, Subject};
+use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId};
+
+/// How often a charge is tried again after a range was reserved for it. Twice is what a midnight takes.
+const ROUNDS: u32 = 4;
+
+/// What the steps are carried out by: the engines themselves, or those of a simulation.
+pub(super) trait Engines: Sync {
+    /// Asks the shared engine.
+    fn ask(&self, subject: Subject, call: Call) -> impl Future<Output = Result<Verdict, Away>> + Send;
+
+    /// Writes down, durably, that a minute paused a key.
+    fn pause(&self, key: KeyId, minute: Minute) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Has the next range of a day reserved in the records and [offered](offer) to the shared engine, or waits for somebody
+    /// who is about it.
+    fn extend(
+        &self,
+        subject: Subject,
+        day: Day,
+        limit: u32,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// The same, for whom nobody waits.
+    fn extend_later(&self, subject: Subject, day: Day, limit: u32);
+}
+
+/// Charges one request of a key.
+pub(super) async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyCharge, Error> {
+    let (subject, limit) = (Subject::Key(key.id), key.daily_limit);
+    let call = Call::Charge { generation: key.resumes, limit };
+    match charge(engines, subject, limit, call).await? {
+        Ok(charge) => Ok(KeyCharge::Charged(charge)),
+        Err(Halt { minute, is_first }) => {
+            let generation = minute.generation;
+            engines.pause(key.id, minute).await?;
+            // Who does not hear of it asks the records once more; so it may be lost.
+            let _ = engines.ask(subject, Call::Confirm { generation }).await;
+            Ok(if is_first { KeyCharge::Charged(Charge::BurstExceeded) } else { KeyCharge::Paused })
+        }
+    }
+}
+
+/// Charges one request of the demo.
+pub(super) async fn charge_demo(engines: &impl Engines) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+    let call = Call::ChargeDay { limit: DEMO_DAILY_LIMIT };
+    match charge(engines, Subject::Demo, DEMO_DAILY_LIMIT, call).await? {
+        Ok(Charge::Granted(allowance)) => Ok(Ok(allowance)),
+        Ok(Charge::DayUsedUp(allowance)) => Ok(Err(allowance)),
+        Ok(Charge::BurstExceeded) | Err(_) => Err(Away::Unreadable.into()),
+    }
+}
+
+/// Offers a range that was reserved. It is offered once: if no reply comes it is given up, because the engine that is asked
+/// next may be another one.
+pub(super) async fn offer(
+    engines: &impl Engines,
+    subject: Subject,
+    day: Day,
+    range: Range,
+) -> Result<(), Error> {
+    let Range { from, to } = range;
+    match engines.ask(subject, Call::Offer { day, from, to }).await? {
+        Verdict::Done | Verdict::Late => Ok(()),
+        _ => Err(Away::Unreadable.into()),
+    }
+}
+
+/// A key that is over its burst limit, or was.
+struct Halt {
+    minute: Minute,
+    is_first: bool,
+}
+
+async fn charge(
+    engines: &impl Engines,
+    subject: Subject,
+    limit: u32,
+    call: Call,
+) -> Result<Result<Charge, Halt>, Error> {
+    let allowance = |day, used| DayAllowance { limit, remaining: limit.saturating_sub(used), day };
+    for _ in 0..ROUNDS {
+        match engines.ask(subject, call.clone()).await? {
+            Verdict::Granted { day, used, is_low } => {
+                if is_low {
+                    engines.extend_later(subject, day, limit);
+                }
+                return Ok(Ok(Charge::Granted(allowance(day, used))));
+            }
+            Verdict::UsedUp { day, used } => return Ok(Ok(Charge::DayUsedUp(allowance(day, used)))),
+            Verdict::Burst(minute) => return Ok(Err(Halt { minute, is_first: true })),
+            Verdict::Paused(minute) => return Ok(Err(Halt { minute, is_first: false })),
+            Verdict::Reserve(day) => engines.extend(subject, day, limit).await?,
+            Verdict::Done | Verdict::Late | Verdict::Seen(_) => return Err(Away::Unreadable.into()),
+        }
+    }
+    Err(Away::Unsettled.into())
+}

@@ -1,0 +1,490 @@
+//! How the shared engine is reached: one connection to each of its servers, kept open, watched, and opened again.
+//!
+//! A connection is there to be used only while its server has answered lately, is a master, and is the incarnation that was
+//! seen when the connection was opened. While there is none nothing is sent, and whoever asks is told so at once.
+
+use super::cluster::{self, SLOTS, slot_of};
+use super::function::{Call, Script, TEXT, Verdict, command};
+use super::sentinel;
+use super::url::{Arrangement, CountersUrl, Place};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
+    RedisError, ServerErrorKind, TlsCertificates, Value,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// How often a server is asked whether it is still the one it was.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// How long it may take to say so, and to be connected to.
+const WATCH_WITHIN: Duration = Duration::from_millis(500);
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// How long is waited before a connection is tried again.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// How often members of a cluster are asked who has which slots.
+const CLUSTER_EVERY: Duration = Duration::from_secs(1);
+/// After so many replies in a row that did not come, the server is asked whether it is there at all.
+const SILENT_AFTER: u32 = 3;
+/// How often a call follows a redirection to another member of a cluster.
+const REDIRECTIONS: u32 = 3;
+
+/// Why a shared engine did not decide.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Away {
+    /// There is no connection, and nothing was sent.
+    #[error("the shared counters at {place} cannot be reached: {why}")]
+    NotReached {
+        /// Where they should be.
+        place: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The engine refused, and did nothing.
+    #[error("the shared counters refused to count: {0}")]
+    Refused(String),
+    /// It is not known whether anything was done.
+    #[error("the shared counters did not answer in time")]
+    NoReply,
+    /// What came back is not what our function says.
+    #[error("the shared counters answered with something else than our function does")]
+    Unreadable,
+    /// Ranges were reserved, and still there was none.
+    #[error("the shared counters and the records do not agree at the moment")]
+    Unsettled,
+    /// The engines are away, and this node has given out its share of the minute.
+    #[error("the shared counters are away, and this node has given out its share of the key's minute")]
+    ShareGiven,
+}
+
+impl Away {
+    /// Whether it is certain that nothing was charged.
+    pub(super) fn nothing_was_done(&self) -> bool {
+        matches!(self, Self::NotReached { .. } | Self::Refused(_))
+    }
+}
+
+/// What connections are made with.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) url: CountersUrl,
+    /// Who vouches for the servers' certificates, PEM, instead of those whom the system trusts.
+    pub(super) authority: Option<Vec<u8>>,
+    /// How long a reply may take.
+    pub(super) patience: Duration,
+}
+
+/// The shared engine, as far as it can be reached.
+pub(super) struct Reach {
+    plan: Plan,
+    shards: ArcSwap<Shards>,
+    /// Somebody saw that the slots of a cluster have moved.
+    moved: Notify,
+    /// A connection was opened.
+    opened: Arc<Notify>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Who has which slot.
+#[derive(Default)]
+struct Shards {
+    by_place: HashMap<Place, Arc<Shard>>,
+    /// Of each slot its server; empty where one server has all.
+    by_slot: Vec<Option<Arc<Shard>>>,
+    only: Option<Arc<Shard>>,
+    /// Why there is none.
+    why: String,
+}
+
+/// One server, or the place of one.
+struct Shard {
+    line: ArcSwapOption<Line>,
+    /// Somebody has reason to doubt the connection.
+    doubt: Notify,
+    /// Replies in a row that did not come.
+    silent: AtomicU32,
+    /// Why there is no connection.
+    why: Mutex<String>,
+    /// Where it is tried to connect to.
+    place: Mutex<String>,
+}
+
+/// A connection to one incarnation of one server.
+struct Line {
+    connection: MultiplexedConnection,
+    incarnation: String,
+    script: String,
+}
+
+impl Reach {
+    /// Begins to connect, and goes on doing so.
+    pub(super) fn open(plan: Plan) -> Arc<Self> {
+        let reach = Arc::new(Self {
+            shards: ArcSwap::from_pointee(Shards::default()),
+            moved: Notify::new(),
+            opened: Arc::new(Notify::new()),
+            tasks: Mutex::default(),
+            plan,
+        });
+        let task = match reach.plan.url.arrangement {
+            Arrangement::Cluster => tokio::spawn(follow_cluster(Arc::clone(&reach))),
+            Arrangement::Single | Arrangement::Sentinel(_) => {
+                let shard = Arc::new(Shard::new(&reach.plan.url.to_string()));
+                reach.shards.store(Arc::new(Shards { only: Some(Arc::clone(&shard)), ..Shards::default() }));
+                tokio::spawn(keep(reach.plan.clone(), shard, None, Arc::clone(&reach.opened)))
+            }
+        };
+        reach.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
+        reach
+    }
+
+    /// Ends all connections.
+    pub(super) fn close(&self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+        self.shards.store(Arc::new(Shards { why: "it was closed".to_owned(), ..Shards::default() }));
+    }
+
+    /// Waits until every server can be asked, or gives up.
+    pub(super) async fn settle(&self, within: Duration) {
+        let settled = async {
+            loop {
+                let opened = self.opened.notified();
+                if self.missing().is_none() {
+                    return;
+                }
+                opened.await;
+            }
+        };
+        // Whoever is told so goes on without them.
+        let _ = timeout(within, settled).await;
+    }
+
+    /// What is missing: nothing if every server can be asked.
+    pub(super) fn missing(&self) -> Option<Away> {
+        let shards = self.shards.load();
+        let mut all = shards.by_place.values().chain(&shards.only).peekable();
+        if all.peek().is_none() {
+            return Some(self.not_reached(&shards.why));
+        }
+        all.find(|shard| shard.line.load().is_none()).map(|shard| shard.not_reached())
+    }
+
+    /// Asks the function about what lies under a tag.
+    pub(super) async fn ask(&self, tag: &str, clock: Option<i64>, call: &Call) -> Result<Verdict, Away> {
+        let mut shard = self.shard_of(tag)?;
+        let mut is_asking = false;
+        for _ in 0..REDIRECTIONS {
+            let line = shard.line.load_full().ok_or_else(|| shard.not_reached())?;
+            let by = |script| command(script, tag, &line.incarnation, clock, call);
+            let mut replied = self.send(&shard, &line, &by(Script::Hash(&line.script)), is_asking).await?;
+            if is(&replied, ServerErrorKind::NoScript) {
+                replied = self.send(&shard, &line, &by(Script::Text), is_asking).await?;
+            }
+            let error = match replied {
+                Ok(value) => return Verdict::read(value),
+                Err(error) => error,
+            };
+            let redirected = |kind| error.kind() == ErrorKind::Server(kind);
+            is_asking = redirected(ServerErrorKind::Ask);
+            if !is_asking && !redirected(ServerErrorKind::Moved) {
+                // It was made a replica, is loading, or has no memory left: whatever it is, nothing was done.
+                shard.doubt.notify_one();
+                return Err(Away::Refused(in_words(&error)));
+            }
+            self.moved.notify_one();
+            let place = error.redirect_node().and_then(|(place, _)| cluster::place(place));
+            let known = place.and_then(|place| self.shards.load().by_place.get(&place).cloned());
+            shard = known
+                .ok_or_else(|| Away::Refused("a slot has moved to a server that is not known yet".into()))?;
+        }
+        Err(Away::Refused("a slot is moved from server to server".into()))
+    }
+
+    /// Sends one command. An error of its own is one that the server answered with.
+    async fn send(
+        &self,
+        shard: &Shard,
+        line: &Line,
+        command: &Cmd,
+        is_asking: bool,
+    ) -> Result<Result<Value, RedisError>, Away> {
+        let mut connection = line.connection.clone();
+        let replied = if is_asking {
+            let mut both = redis::pipe();
+            both.cmd("ASKING").ignore().add_command(command.clone());
+            timeout(self.plan.patience, async {
+                connection.send_packed_commands(&both, 1, 1).await.and_then(|mut replies| {
+                    replies.pop().ok_or_else(|| RedisError::from((ErrorKind::Parse, "there was no reply")))
+                })
+            })
+            .await
+        } else {
+            timeout(self.plan.patience, connection.send_packed_command(command)).await
+        };
+        match replied {
+            Ok(Ok(value)) => {
+                if shard.silent.load(Ordering::Relaxed) > 0 {
+                    shard.silent.store(0, Ordering::Relaxed);
+                }
+                Ok(Ok(value))
+            }
+            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Ok(Err(error))
+            }
+            Ok(Err(_)) => {
+                shard.doubt.notify_one();
+                Err(Away::NoReply)
+            }
+            Err(_) => {
+                if shard.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_AFTER {
+                    shard.doubt.notify_one();
+                }
+                Err(Away::NoReply)
+            }
+        }
+    }
+
+    fn shard_of(&self, tag: &str) -> Result<Arc<Shard>, Away> {
+        let shards = self.shards.load();
+        let found = match &shards.only {
+            Some(shard) => Some(shard),
+            None => shards.by_slot.get(usize::from(slot_of(tag.as_bytes()))).and_then(Option::as_ref),
+        };
+        found.cloned().ok_or_else(|| self.not_reached(&shards.why))
+    }
+
+    fn not_reached(&self, why: &str) -> Away {
+        let why = if why.is_empty() { "it was not asked yet" } else { why };
+        Away::NotReached { place: self.plan.url.to_string(), why: why.to_owned() }
+    }
+}
+
+impl Shard {
+    fn new(place: &str) -> Self {
+        Self {
+            line: ArcSwapOption::empty(),
+            doubt: Notify::new(),
+            silent: AtomicU32::new(0),
+            why: Mutex::new("it was not asked yet".to_owned()),
+            place: Mutex::new(place.to_owned()),
+        }
+    }
+
+    fn not_reached(&self) -> Away {
+        let text = |text: &Mutex<String>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Away::NotReached { place: text(&self.place), why: text(&self.why) }
+    }
+
+    fn set(text: &Mutex<String>, to: String) {
+        *text.lock().unwrap_or_else(PoisonError::into_inner) = to;
+    }
+}
+
+/// Keeps a connection to one server: always to the one of `place`, or to whichever is the master now.
+async fn keep(plan: Plan, shard: Arc<Shard>, place: Option<Place>, opened: Arc<Notify>) {
+    loop {
+        let opening = async {
+            let place = match (&place, &plan.url.arrangement) {
+                (Some(place), _) => place.clone(),
+                (None, Arrangement::Sentinel(name)) => sentinel::master(&plan, name).await?,
+                (None, _) => plan.url.places[0].clone(),
+            };
+            Shard::set(&shard.place, place.to_string());
+            Line::open(&plan, &place).await
+        };
+        match opening.await {
+            Ok(line) => {
+                let line = Arc::new(line);
+                shard.silent.store(0, Ordering::Relaxed);
+                shard.line.store(Some(Arc::clone(&line)));
+                opened.notify_waiters();
+                let why = watch(&shard, &line).await;
+                shard.line.store(None);
+                Shard::set(&shard.why, why);
+            }
+            Err(why) => Shard::set(&shard.why, why),
+        }
+        sleep(TRY_AGAIN_AFTER).await;
+    }
+}
+
+/// Looks at a connection until there is something wrong with it, and says what.
+async fn watch(shard: &Shard, line: &Line) -> String {
+    let mut connection = line.connection.clone();
+    loop {
+        // Either is a reason to look.
+        let _ = timeout(WATCH_EVERY, shard.doubt.notified()).await;
+        match timeout(WATCH_WITHIN, incarnation_of(&mut connection)).await {
+            Ok(Ok(incarnation)) if incarnation == line.incarnation => {}
+            Ok(Ok(_)) => return "it has become another one".to_owned(),
+            Ok(Err(why)) => return why,
+            Err(_) => return "it does not answer".to_owned(),
+        }
+    }
+}
+
+impl Line {
+    async fn open(plan: &Plan, place: &Place) -> Result<Self, String> {
+        let mut connection = connect(plan, place, true).await?;
+        let set_up = async {
+            let incarnation = incarnation_of(&mut connection).await?;
+            let load = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).to_owned();
+            let loaded = connection.send_packed_command(&load).await.map_err(|error| in_words(&error))?;
+            let script = redis::from_redis_value(loaded).map_err(|error| error.to_string())?;
+            Ok::<_, String>((incarnation, script))
+        };
+        let (incarnation, script) =
+            timeout(CONNECT_WITHIN, set_up).await.map_err(|_| "it does not answer".to_owned())??;
+        Ok(Self { connection, incarnation, script })
+    }
+}
+
+/// Connects to one server. Sentinels know no databases, and often other users.
+pub(super) async fn connect(
+    plan: &Plan,
+    place: &Place,
+    signs_in: bool,
+) -> Result<MultiplexedConnection, String> {
+    let (host, port) = (place.host.clone(), place.port);
+    let address = if plan.url.is_tls {
+        ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+    } else {
+        ConnectionAddr::Tcp(host, port)
+    };
+    let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+    if signs_in {
+        settings = settings.set_db(plan.url.database);
+        if let Some(user) = &plan.url.user {
+            settings = settings.set_username(user);
+        }
+        if let Some(password) = &plan.url.password {
+            settings = settings.set_password(password);
+        }
+    }
+    let info = address.into_connection_info().map(|info| info.set_redis_settings(settings));
+    let info = info.map_err(|error| in_words(&error))?;
+    let client = match &plan.authority {
+        Some(authority) if plan.url.is_tls => {
+            let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.clone()) };
+            Client::build_with_tls(info, certificates)
+        }
+        _ => Client::open(info),
+    };
+    // Each call has its own patience.
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
+    let client = client.map_err(|error| in_words(&error))?;
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    match timeout(2 * CONNECT_WITHIN, connecting).await {
+        Ok(connected) => connected.map_err(|error| in_words(&error)),
+        Err(_) => Err("it does not answer".to_owned()),
+    }
+}
+
+/// Which process this is, and since it was last made a master: what was counted by another one is not to be believed.
+async fn incarnation_of(connection: &mut MultiplexedConnection) -> Result<String, String> {
+    let mut tell = async |section: &str| {
+        let told = redis::cmd("INFO").arg(section).query_async::<String>(connection).await;
+        told.map_err(|error| in_words(&error))
+    };
+    let (server, replication) = (tell("server").await?, tell("replication").await?);
+    let find = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim));
+        line.map(str::to_owned).ok_or_else(|| format!("it does not tell its {name}"))
+    };
+    match find(&replication, "role")?.as_str() {
+        "master" => {}
+        role => return Err(format!("it is a {role}, and only a master can count")),
+    }
+    let (run, history) = (find(&server, "run_id")?, find(&replication, "master_replid")?);
+    let part = |id: &str| id.chars().take(16).collect::<String>();
+    Ok(part(&run) + &part(&history))
+}
+
+/// Asks members of a cluster again and again who has which slots.
+async fn follow_cluster(reach: Arc<Reach>) {
+    let mut keepers: HashMap<Place, Keeper> = HashMap::new();
+    loop {
+        let known: Vec<Place> = reach.shards.load().by_place.keys().cloned().collect();
+        let mut learned = Err("no member of the cluster can be reached".to_owned());
+        for place in known.iter().chain(&reach.plan.url.places) {
+            learned = cluster::slots(&reach.plan, place).await;
+            if learned.is_ok() {
+                break;
+            }
+        }
+        match learned {
+            Ok(ranges) => {
+                keepers.retain(|place, _| ranges.iter().any(|range| range.place == *place));
+                let mut shards = Shards { by_slot: vec![None; usize::from(SLOTS)], ..Shards::default() };
+                for range in ranges {
+                    let keeper = keepers.entry(range.place.clone()).or_insert_with(|| {
+                        Keeper::start(&reach.plan, &range.place, Arc::clone(&reach.opened))
+                    });
+                    for slot in range.first..=range.last {
+                        if let Some(place) = shards.by_slot.get_mut(usize::from(slot)) {
+                            *place = Some(Arc::clone(&keeper.shard));
+                        }
+                    }
+                    shards.by_place.insert(range.place, Arc::clone(&keeper.shard));
+                }
+                shards.why = "nobody in the cluster has the slot".to_owned();
+                reach.shards.store(Arc::new(shards));
+            }
+            Err(why) if reach.shards.load().by_place.is_empty() => {
+                reach.shards.store(Arc::new(Shards { why, ..Shards::default() }));
+            }
+            // Who can still be asked, is; the rest is found out by asking.
+            Err(_) => sleep(TRY_AGAIN_AFTER).await,
+        }
+        let _ = timeout(CLUSTER_EVERY, reach.moved.notified()).await;
+        sleep(TRY_AGAIN_AFTER).await;
+    }
+}
+
+/// A server of a cluster, and the task that keeps the connection to it.
+struct Keeper {
+    shard: Arc<Shard>,
+    task: JoinHandle<()>,
+}
+
+impl Keeper {
+    fn start(plan: &Plan, place: &Place, opened: Arc<Notify>) -> Self {
+        let shard = Arc::new(Shard::new(&place.to_string()));
+        let task = tokio::spawn(keep(plan.clone(), Arc::clone(&shard), Some(place.clone()), opened));
+        Self { shard, task }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.shard.line.store(None);
+    }
+}
+
+fn is(replied: &Result<Value, RedisError>, kind: ServerErrorKind) -> bool {
+    replied.as_ref().is_err_and(|error| error.kind() == ErrorKind::Server(kind))
+}
+
+/// What an engine or its connection says, without what we said to it.
+pub(super) fn in_words(error: &RedisError) -> String {
+    match error.kind() {
+        ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            let (code, detail) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
+            format!("{code} {detail}").trim().to_owned()
+        }
+        ErrorKind::Io if error.is_connection_refusal() => "nobody listens there".to_owned(),
+        ErrorKind::Io if error.is_timeout() => "it does not answer".to_owned(),
+        _ => error.to_string(),
+    }
+}
