@@ -13,7 +13,7 @@ use ipse_edge::{
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
 use ipse_site::{Contact, Document, MailPlan, MailTls, Operator, Sender};
-use ipse_store::Email;
+use ipse_store::{DatabaseUrl, Email};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,6 +36,8 @@ pub struct Config {
     pub proxy_listen: Vec<ListenAddr>,
     /// Where data is kept.
     pub data_dir: PathBuf,
+    /// The server that keeps the records; `None` for a file in the data folder.
+    pub database: Option<DatabaseUrl>,
     /// The snapshot to serve; `None` for the data folder's own, or the one inside the program.
     pub geo_data: Option<PathBuf>,
     /// Who the caller is, and what this place is called.
@@ -234,6 +236,7 @@ impl Settings {
             let given = &self.given[setting.name];
             let value = match (given.values.is_empty(), setting.name) {
                 (false, "maxmind_key" | "mail_password") => "(hidden)".to_owned(),
+                (false, "database") => shown_database(&given.values),
                 (false, "geo_source") => sources(&given.values).join(", "),
                 (false, _) => given.values.join(", "),
                 (true, "base_url") => self.links.base_url.clone(),
@@ -269,6 +272,7 @@ impl Reader<'_> {
         let facts = self.facts();
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
+        let database = self.database();
         let geo_data =
             self.optional("geo_data", "a file", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let proxies = self.proxies();
@@ -314,6 +318,7 @@ impl Reader<'_> {
             tls: tls?,
             proxy_listen: proxy_listen?,
             data_dir: data_dir?,
+            database: database?,
             geo_data: geo_data?,
             trust: Trust {
                 proxies: proxies?,
@@ -495,6 +500,34 @@ impl Reader<'_> {
         });
         let authority = authority.map(String::into_bytes);
         Some(Some(MailPlan { host, port, tls, login, from, authority }))
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn database(&mut self) -> Option<Option<DatabaseUrl>> {
+        let password = self.optional("database_password_file", "a file that can be read", read_text)?;
+        let Some(text) = self.given["database"].values.last() else {
+            if password.is_some() {
+                self.problem("database_password_file", "is of no use without database");
+                return None;
+            }
+            return Some(None);
+        };
+        // What was written is not repeated: it may hold a password.
+        match (text.parse::<DatabaseUrl>(), password) {
+            (Err(why), _) => {
+                self.problem("database", &why.to_string());
+                None
+            }
+            (Ok(url), Some(_)) if url.has_password() => {
+                self.problem(
+                    "database",
+                    "holds a password, and database_password_file cannot be set beside it",
+                );
+                None
+            }
+            (Ok(url), Some(password)) => Some(Some(url.with_password(password.trim_end()))),
+            (Ok(url), None) => Some(Some(url)),
+        }
     }
 
     fn facts(&mut self) -> Option<FactHeaders> {
@@ -722,6 +755,12 @@ fn mail_server(text: &str) -> Option<(String, u16)> {
     (plain && named && port > 0).then(|| (host.to_owned(), port))
 }
 
+/// A database without its password.
+fn shown_database(values: &[String]) -> String {
+    let shown = values.last().and_then(|text| text.parse::<DatabaseUrl>().ok()).map(|url| url.to_string());
+    shown.unwrap_or_else(|| "(hidden)".to_owned())
+}
+
 fn read_text(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
@@ -796,6 +835,35 @@ mod tests {
 
     fn read(settings: &[(&str, &str)]) -> Result<Config, String> {
         Config::from_settings(settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_database_is_a_url_whose_password_nobody_reads() {
+        let url = "postgres://me:hush@db.example.com/ipse";
+        let config = read(&[("database", url)]).unwrap();
+        assert_eq!(config.database.unwrap().to_string(), "postgres://me@db.example.com:5432/ipse");
+        for (text, expected) in [
+            ("mysql://me:hush@db/ipse", "postgres://ipse@db.example.com/ipse"),
+            ("postgres://me:hush@db/ipse?what=hush", "`what`"),
+            ("postgres://me:hush@db", "does not end with"),
+        ] {
+            let error = read(&[("database", text)]).unwrap_err();
+            assert!(error.contains("IPSE_DATABASE: ") && error.contains(expected), "{error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("password");
+        std::fs::write(&file, "hush\n").unwrap();
+        let file = file.to_str().unwrap();
+        let config =
+            read(&[("database", "postgres://me@db/ipse"), ("database_password_file", file)]).unwrap();
+        assert!(config.database.unwrap().has_password());
+        let error = read(&[("database", url), ("database_password_file", file)]).unwrap_err();
+        assert!(error.contains("cannot be set beside it") && !error.contains("hush"), "{error}");
+        let error = read(&[("database_password_file", file)]).unwrap_err();
+        assert!(error.contains("is of no use without database"), "{error}");
+        let error = read(&[("database", "postgres://me@db/ipse"), ("database_password_file", "/no/such")]);
+        assert!(error.unwrap_err().contains("a file that can be read"));
     }
 
     #[test]

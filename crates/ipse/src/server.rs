@@ -15,7 +15,10 @@ use ipse_edge::{
 use ipse_geo::Atlas;
 use ipse_model::Now;
 use ipse_site::{Examination, Site, SitePlan};
-use ipse_store::{BootId, Counters, DataFolder, DoctorLinks, FolderLock, KeyTable, Ledger, Records};
+use ipse_store::{
+    BootId, Claim, Counters, Counting, DataFolder, Database, DoctorLinks, FolderLock, KeyNews, KeyTable,
+    Ledger, Records,
+};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +27,6 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// How often changes of keys are looked for: well within the second that is promised.
-const REFRESH_EVERY: Duration = Duration::from_millis(250);
 /// How often the geo data's file is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 const FOLD_EVERY: Duration = Duration::from_secs(1);
@@ -47,6 +48,7 @@ pub struct Server {
     urls: Vec<String>,
     base_url: String,
     records: Records,
+    claim: Claim,
     ledger: Arc<Ledger>,
     keys: Arc<KeyTable>,
     geo: Geo,
@@ -73,9 +75,14 @@ impl Server {
         } else {
             (folder.lock()?, None)
         };
-        let records = Records::open(&folder).await?;
+        let database = match &config.database {
+            Some(url) => Database::Server(url.clone()),
+            None => Database::Folder(folder.clone()),
+        };
+        let records = database.open().await?;
         records.check().await?;
-        tracing::debug!(sqlite.version = records.engine_version().await?, "the database is open");
+        tracing::debug!(database.version = records.engine_version().await?, "the database is open");
+        let claim = records.claim(Counting::Alone).await?;
         let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
         let keys = Arc::new(KeyTable::load(&records).await?);
         let opened = async {
@@ -103,6 +110,7 @@ impl Server {
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
                 let _ = ledger.close(clock.now()).await;
+                claim.release().await;
                 records.close().await;
                 return Err(error);
             }
@@ -118,6 +126,7 @@ impl Server {
             urls,
             base_url,
             records,
+            claim,
             ledger,
             keys,
             geo,
@@ -183,7 +192,8 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, doors, base_url, records, ledger, keys, geo, site, reload, .. } = self;
+        let Self { config, clock, doors, base_url, records, claim, ledger, keys, geo, site, reload, .. } =
+            self;
         let doctor =
             Doctor { links: self.doctor_links, trust: config.trust.clone(), entrances: config.entrances() };
         let atlas = Arc::clone(&geo.atlas);
@@ -195,8 +205,13 @@ impl Server {
 
         let (ending, ended) = watch::channel(false);
         let tending = tokio::spawn(tend_accounts(site, clock.clone()));
-        let mut refreshing =
-            tokio::spawn(refresh_keys(keys, Arc::clone(&ledger), clock.clone(), ended.clone()));
+        let mut refreshing = tokio::spawn(refresh_keys(
+            keys,
+            records.key_news(),
+            Arc::clone(&ledger),
+            clock.clone(),
+            ended.clone(),
+        ));
         let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
@@ -225,12 +240,15 @@ impl Server {
         };
         // A server that no longer folds, or sees no changes of keys, must not look healthy.
         let mut failed = None;
+        // Nor must two count one beside the other.
+        let mut was_lost = false;
         let stop = async {
             tokio::select! {
                 () = stop => {}
                 _ = &mut refreshing => failed = Some("the task that reads changes of keys"),
                 _ = &mut folding => failed = Some("the task that writes counts"),
                 _ = &mut watching => failed = Some("the task that watches the geo data"),
+                () = claim.lost() => was_lost = true,
             }
         };
         edge.run(stop, hurry).await;
@@ -244,8 +262,19 @@ impl Server {
                 let _ = task.await;
             }
         }
-        ledger.close(clock.now()).await?;
+        if was_lost {
+            // What is in memory is of before the other one began.
+            claim.release().await;
+            records.close().await;
+            return Err(Error::Refused(
+                "another server counts requests on this database since the connection to it was lost; this one was stopped"
+                    .to_owned(),
+            ));
+        }
+        let closed = ledger.close(clock.now()).await;
+        claim.release().await;
         records.close().await;
+        closed?;
         match failed {
             Some(task) => Err(Error::Refused(format!("{task} ended unexpectedly; the server was stopped"))),
             None => Ok(()),
@@ -415,13 +444,20 @@ impl Doctor {
 
 async fn refresh_keys(
     keys: Arc<KeyTable>,
+    news: KeyNews,
     ledger: Arc<Ledger>,
     clock: Clock,
     mut ended: watch::Receiver<bool>,
 ) {
-    let mut ticks = every(REFRESH_EVERY);
+    let mut ticks = every(news.look_every());
     let mut failing = false;
-    while next(&mut ticks, &mut ended).await {
+    loop {
+        tokio::select! {
+            biased;
+            _ = ended.wait_for(|ended| *ended) => return,
+            () = news.heard() => {}
+            _ = ticks.tick() => {}
+        }
         match keys.refresh(clock.now()).await {
             Ok(()) => {
                 keys.take_gone().into_iter().for_each(|id| ledger.forget(id));

@@ -132,6 +132,21 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Where accounts, keys and counts are kept",
     },
     Setting {
+        name: "database",
+        default: &[],
+        shape: Shape::One,
+        value: "URL",
+        help: "A PostgreSQL database that keeps accounts and keys, such as postgres://ipse@db.example.com/ipse; by \
+               default a file in the data folder",
+    },
+    Setting {
+        name: "database_password_file",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "A file that holds the password for it; others on this machine can see what stands in the URL of a flag",
+    },
+    Setting {
         name: "geo_data",
         default: &[],
         shape: Shape::One,
@@ -543,7 +558,7 @@ macro_rules! flags {
     };
 }
 flags!(ServeFlags, |_| true);
-flags!(DataFlags, |setting| setting.name == "data_dir");
+flags!(DataFlags, |setting| ["data_dir", "database", "database_password_file"].contains(&setting.name));
 flags!(GeoFlags, |setting| ["data_dir", "geo_data"].contains(&setting.name));
 flags!(UpdateFlags, |setting| OF_UPDATES.contains(&setting.name));
 

@@ -13,7 +13,7 @@ use crate::office::{Office, Trouble};
 use crate::operator::Operator;
 use crate::reply::Fixed;
 use crate::route::{self, Manner, Public, Route};
-use crate::told::{Unread, busy, unread};
+use crate::told::{Unread, busy, records_are_away, unread};
 use crate::{assets, docs, enterprise, home, key_page, keys, legal, reply};
 use http::{Method, header};
 use ipse_edge::{BodyFault, Reply, Visit};
@@ -114,6 +114,8 @@ impl<C: Counters> Site<C> {
         }
         let guarded = match self.guarded(route, visit).await {
             Err(Trouble::Busy(_)) => busy(links),
+            // Who reads changes of keys tells of it in the log, once.
+            Err(Trouble::Store(error)) if error.out_of_reach() => records_are_away(links),
             guarded => guarded,
         };
         guarded.unwrap_or_else(|trouble| {

@@ -77,6 +77,15 @@ pub(crate) fn busy(links: &Links) -> Result<Reply, Trouble> {
     Told { page, lead, details, link: None }.reply(Private::BUSY)
 }
 
+/// The page for those who come while the records are out of reach.
+pub(crate) fn records_are_away(links: &Links) -> Result<Reply, Trouble> {
+    let lead =
+        "Accounts and keys cannot be reached at the moment, so nothing of them can be shown or changed.";
+    let page = Page::public(links, Here::Elsewhere, "Back in a moment", lead);
+    let details = "Lookups with your keys go on. Try again in a few seconds.";
+    Told { page, lead, details, link: None }.reply(Private::BUSY)
+}
+
 /// The page of a link that was used, or is too old, or never was one.
 pub(crate) fn link_is_over(links: &Links) -> Result<Reply, Trouble> {
     let lead = "Links in letters work once, and for 20 minutes.";

@@ -98,6 +98,11 @@ impl DatabaseUrl {
     pub(crate) fn options(&self) -> AnyConnectOptions {
         self.options.clone()
     }
+
+    /// What the driver connects with where it must be PostgreSQL.
+    pub(crate) fn postgres_options(&self) -> Result<PgConnectOptions, sqlx::Error> {
+        PgConnectOptions::from_url(&self.options.database_url).map(ConnectOptions::disable_statement_logging)
+    }
 }
 
 impl FromStr for DatabaseUrl {

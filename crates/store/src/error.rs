@@ -133,6 +133,19 @@ pub enum Error {
         /// What it says.
         why: String,
     },
+    /// Somebody else counts requests on the same database.
+    #[error(
+        "another server counts requests on the database {0} already, in a ledger of its own or together with others; let all count together with --counters, or stop it first"
+    )]
+    Claimed(String),
+    /// The journal of the folder was written for other records.
+    #[error("the data folder {path} holds the journal of other records than those of {database}; move them with `ipse store copy`, or name another folder with --data-dir", path = path.display())]
+    ForeignJournal {
+        /// The folder.
+        path: PathBuf,
+        /// Where the records are.
+        database: String,
+    },
     /// The server's disk is full.
     #[error("the disk of the database {0} is full; free some space there: what was stored is untouched")]
     ServerFull(String),
@@ -173,6 +186,8 @@ impl Error {
             | Self::NoSuchDatabase(_)
             | Self::NoTls { .. }
             | Self::NotPermitted { .. }
+            | Self::Claimed(_)
+            | Self::ForeignJournal { .. }
             | Self::TooNew { .. } => false,
         }
     }
@@ -199,6 +214,8 @@ impl Error {
             | Self::File { .. }
             | Self::Database { .. }
             | Self::NotPermitted { .. }
+            | Self::Claimed(_)
+            | Self::ForeignJournal { .. }
             | Self::JournalBroken
             | Self::Counters(_)
             | Self::Random(_) => false,

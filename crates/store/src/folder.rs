@@ -96,6 +96,34 @@ impl DataFolder {
         fs::read_dir(self.journal()).is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// A folder by its name, whether it is there or not. For those who only look whether a journal lies in it.
+    #[must_use]
+    pub fn named(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Binds the journal to the records that it is folded into, by the name of their installation. A journal that was
+    /// written for others would be charged to keys that only have the same numbers. `unbound` says whether one without a
+    /// name is theirs.
+    pub(crate) fn bind_journal(&self, installation: &str, unbound: bool) -> Result<bool, Error> {
+        let path = self.0.join("installation");
+        let bound = match fs::read_to_string(&path) {
+            Ok(bound) => Some(bound),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(Error::file(&path, source)),
+        };
+        let theirs = bound.as_deref().map_or(unbound, |bound| bound.trim() == installation);
+        if self.has_journal() && !theirs {
+            return Ok(false);
+        }
+        if bound.is_none() || !theirs {
+            let unfinished = path.with_extension("new");
+            let written = fs::write(&unfinished, installation).and_then(|()| fs::rename(&unfinished, &path));
+            written.map_err(|source| Error::file(&path, source))?;
+        }
+        Ok(true)
+    }
+
     /// The folder of the journal's segments.
     #[must_use]
     pub fn journal(&self) -> PathBuf {

@@ -13,6 +13,9 @@ use tokio::sync::Mutex;
 /// How long a caller with an unknown key waits for others like it.
 const MISSES_APART: Duration = Duration::from_millis(20);
 
+/// How long they wait at most for records that may be away.
+const MISSES_WAIT: Duration = Duration::from_millis(250);
+
 /// Every key by the hash of its text. It is read without a lock and follows the records' log of changes.
 #[derive(Debug)]
 pub struct KeyTable {
@@ -94,7 +97,7 @@ impl KeyTable {
         if self.readings.load(Ordering::Acquire) == missed {
             tokio::time::sleep(MISSES_APART).await;
             // If the records cannot be asked, what is known is what counts; the regular refresh tells of the failure.
-            let _ = self.follow(&mut seen).await;
+            let _ = tokio::time::timeout(MISSES_WAIT, self.follow(&mut seen)).await;
         }
         drop(seen);
         self.find(hash, now)

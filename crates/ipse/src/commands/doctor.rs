@@ -143,7 +143,11 @@ struct Link {
 
 /// A link to the running server; `None` if none has ever run in the data folder.
 fn make_link(config: &Config, base_url: &str) -> Result<Option<Link>, Error> {
-    let folder = match DataFolder::existing(&config.data_dir) {
+    let found = match &config.database {
+        Some(_) if config.data_dir.is_dir() => Ok(DataFolder::named(&config.data_dir)),
+        _ => DataFolder::existing(&config.data_dir),
+    };
+    let folder = match found {
         Ok(folder) => folder,
         Err(StoreError::NoData(_)) => return Ok(None),
         Err(error) => return Err(error.into()),

@@ -14,7 +14,7 @@ use clap::{Parser, Subcommand};
 use ipse_edge::Clock;
 use ipse_geodata::{OperatorFiles, UpdateError};
 use ipse_model::Now;
-use ipse_store::{DataFolder, Records};
+use ipse_store::{DataFolder, Database, Records};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::io::Write;
@@ -141,8 +141,10 @@ fn at_desk<T>(
     work: impl AsyncFnOnce(&Desk) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let config = read(&flags.0)?;
-    let folder = match beginning {
-        Beginning::MakesFolder => {
+    let folder = match (beginning, &config.database) {
+        // The folder may be another machine's; its journal is looked at if it is ours.
+        (_, Some(_)) => DataFolder::named(&config.data_dir),
+        (Beginning::MakesFolder, None) => {
             if !config.data_dir.exists() {
                 let made = config.data_dir.display();
                 say(&format!(
@@ -151,10 +153,14 @@ fn at_desk<T>(
             }
             DataFolder::create(&config.data_dir)?
         }
-        Beginning::NeedsData => DataFolder::existing(&config.data_dir)?,
+        (Beginning::NeedsData, None) => DataFolder::existing(&config.data_dir)?,
+    };
+    let database = match config.database {
+        Some(url) => Database::Server(url),
+        None => Database::Folder(folder.clone()),
     };
     runtime()?.block_on(async {
-        let records = Records::open(&folder).await?;
+        let records = database.open().await?;
         let desk = Desk { folder, records, now: Clock::system().now() };
         let done = work(&desk).await;
         desk.records.close().await;

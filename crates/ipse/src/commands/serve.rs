@@ -36,7 +36,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let mut terminate = signal(SignalKind::terminate()).map_err(system)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(system)?;
         let mut hang_up = signal(SignalKind::hangup()).map_err(system)?;
-        let (data_dir, format) = (config.data_dir.clone(), config.log_format);
+        let (place, format) = (Place::of(&config), config.log_format);
         let guessed = config.base_url.is_none();
         let self_signed = config.tls.is_self_signed();
         // Beside opening the database, because both take their time.
@@ -49,7 +49,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
             geo.await.map_err(ended)?
         };
         let server = Server::start(config, Clock::system(), handed, geo).await?;
-        greet(&server, &data_dir, format, self_signed);
+        greet(&server, &place, format, self_signed);
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
             tracing::warn!(
                 base_url = server.base_url(),
@@ -89,8 +89,31 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
     })
 }
 
+/// Where the data is, as it is told to whoever has started the server.
+struct Place {
+    shown: String,
+    /// What a command has to be told to find it.
+    flag: String,
+}
+
+impl Place {
+    fn of(config: &Config) -> Self {
+        let folder = config.data_dir.display().to_string();
+        match &config.database {
+            Some(url) => Self {
+                shown: format!("{url} and {folder}"),
+                flag: format!(" --database {}", shell_word(&url.to_string())),
+            },
+            None if config.data_dir == Path::new("./ipse-data") => {
+                Self { shown: folder, flag: String::new() }
+            }
+            None => Self { flag: format!(" --data-dir {}", shell_word(&folder)), shown: folder },
+        }
+    }
+}
+
 /// Says where the server is and what to type next.
-fn greet(server: &Server, data_dir: &Path, format: LogFormat, self_signed: bool) {
+fn greet(server: &Server, place: &Place, format: LogFormat, self_signed: bool) {
     let version = env!("CARGO_PKG_VERSION");
     let urls = server.urls();
     if format == LogFormat::Json {
@@ -99,11 +122,7 @@ fn greet(server: &Server, data_dir: &Path, format: LogFormat, self_signed: bool)
     }
     let base = server.base_url();
     let program = std::env::args().next().unwrap_or_else(|| "ipse".to_owned());
-    let folder = if data_dir == Path::new("./ipse-data") {
-        String::new()
-    } else {
-        format!(" --data-dir {}", shell_word(&data_dir.to_string_lossy()))
-    };
+    let folder = &place.flag;
     let keys = match server.key_count() {
         0 => "no API key yet".to_owned(),
         1 => "1 API key".to_owned(),
@@ -121,11 +140,11 @@ ipse {version} is listening on {urls}
   Your first key  {program} key create --account you@example.com{folder}
   With the key    curl{unsafely} -H 'Authorization: Bearer YOUR_KEY' {base}/api/v1/ip
 
-Data is kept in {data_dir} ({keys}). Geo data {geo}.
+Data is kept in {place} ({keys}). Geo data {geo}.
 Stop with Ctrl-C.
 ",
         urls = urls.join(" and "),
-        data_dir = data_dir.display(),
+        place = place.shown,
         geo = geo_line(server),
     ));
 }

@@ -27,6 +27,7 @@ mod lookup;
 mod mail;
 mod openapi;
 mod pages;
+mod postgres;
 mod privacy;
 mod proxies;
 mod scene;

@@ -114,6 +114,7 @@ impl Ledger {
         boot: Option<BootId>,
         now: Now,
     ) -> Result<Arc<Self>, Error> {
+        records.bind_journal(folder).await?;
         let journal_folder = folder.journal();
         let recovered = recovery::read(&journal_folder, boot, now.day())?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();

@@ -3,6 +3,7 @@
 
 use crate::{DataFolder, DatabaseUrl, Error};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{AnyConnection, AnyPool, ConnectOptions, Row};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -29,6 +30,16 @@ const POSTGRES_SETTINGS: &str = "SET statement_timeout = '4s'; SET idle_in_trans
                                  SET default_transaction_isolation = 'read committed';";
 /// Of programs that start together one makes the tables, and the others wait for it.
 const POSTGRES_MIGRATION_LOCK: &str = "SELECT pg_advisory_lock(4920163705931)";
+
+/// The lock of whoever counts requests.
+const POSTGRES_COUNTING_LOCK: i64 = 4_920_163_705_932;
+/// A machine that is gone without a word lets its lock go after some seconds.
+const POSTGRES_KEEPALIVE: &str =
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;";
+
+/// How often changes of keys are looked for, where nobody tells of them and where somebody does.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_BEHIND_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a connection to a server may take, or the wait for one that is free.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -72,6 +83,36 @@ impl Engine {
                 within.unwrap_or(Err(sqlx::Error::PoolTimedOut))
             }
         }
+    }
+
+    /// Whether the database is a file, which only this machine reaches.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Self::Sqlite(_))
+    }
+
+    /// How often changes of keys are looked for.
+    pub(super) fn look_every(&self) -> Duration {
+        match self {
+            Self::Sqlite(_) => LOOK_EVERY,
+            Self::Postgres(_) => LOOK_BEHIND_EVERY,
+        }
+    }
+
+    /// What a driver connects with that knows PostgreSQL alone.
+    pub(super) fn postgres_options(&self) -> Result<Option<PgConnectOptions>, sqlx::Error> {
+        match self {
+            Self::Sqlite(_) => Ok(None),
+            Self::Postgres(url) => url.postgres_options().map(Some),
+        }
+    }
+
+    /// A connection to a server that is kept for long, and changes no tables.
+    pub(super) async fn connect_plainly(&self) -> Result<AnyConnection, sqlx::Error> {
+        let mut connection = self.options()?.connect().await?;
+        if let Self::Postgres(_) = self {
+            sqlx::raw_sql(POSTGRES_KEEPALIVE).execute(&mut connection).await?;
+        }
+        Ok(connection)
     }
 
     /// The connections that write, and those that read.
@@ -158,6 +199,39 @@ impl Engine {
             Self::Sqlite(path) => path.display().to_string(),
             Self::Postgres(url) => url.to_string(),
         }
+    }
+}
+
+/// What PostgreSQL keeps for one connection until it ends.
+pub(super) struct Hold;
+
+impl Hold {
+    /// Takes the lock of whoever counts, alone or together with others of the same kind. `false` if it is not to be had.
+    pub(super) async fn try_lock(
+        connection: &mut AnyConnection,
+        together: bool,
+    ) -> Result<bool, sqlx::Error> {
+        let sql = if together {
+            "SELECT pg_try_advisory_lock_shared($1)"
+        } else {
+            "SELECT pg_try_advisory_lock($1)"
+        };
+        sqlx::query(sql).bind(POSTGRES_COUNTING_LOCK).fetch_one(connection).await?.try_get(0)
+    }
+
+    pub(super) async fn unlock_all(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+        sqlx::query("SELECT pg_advisory_unlock_all()").execute(connection).await.map(drop)
+    }
+
+    /// Ends a connection of our own that may seem to live though it is lost. Its number may be somebody else's by now, who
+    /// then holds no such lock.
+    pub(super) async fn end_process(connection: &mut AnyConnection, process: i64) -> Result<(), sqlx::Error> {
+        let sql = sqlx::query(
+            "SELECT COUNT(pg_terminate_backend(a.pid)) FROM pg_stat_activity a \
+             WHERE a.pid = $1 AND a.usename = current_user AND a.datname = current_database() \
+             AND EXISTS (SELECT 1 FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory' AND l.granted)",
+        );
+        sql.bind(process).execute(connection).await.map(drop)
     }
 }
 

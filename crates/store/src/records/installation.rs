@@ -1,7 +1,7 @@
 //! What tells one installation from another.
 
 use super::Records;
-use crate::Error;
+use crate::{DataFolder, Error};
 use sqlx::Row;
 
 impl Records {
@@ -23,5 +23,15 @@ impl Records {
             .try_get(0)
         };
         self.within(work).await
+    }
+
+    /// Sees to it that the journal of a folder is folded into these records and no others. A folder that has a database of
+    /// its own, and never knew another, holds the journal of that.
+    pub(crate) async fn bind_journal(&self, folder: &DataFolder) -> Result<(), Error> {
+        let installation = self.installation().await?;
+        if folder.bind_journal(&installation, self.engine.is_file())? {
+            return Ok(());
+        }
+        Err(Error::ForeignJournal { path: folder.path().to_owned(), database: self.engine.name() })
     }
 }

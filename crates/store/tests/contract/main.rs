@@ -65,6 +65,7 @@ mod postgres {
     mod accounts;
     #[path = "../activity.rs"]
     mod activity;
+    mod claims;
     #[path = "../counters.rs"]
     mod counters;
     #[path = "../keytable.rs"]
