@@ -207,6 +207,20 @@ const TOOLS: &[Tool] = &[
         arch: "iproute2",
     },
     Tool {
+        what: "redis-server",
+        is_there: || all_there(&["redis-server"]),
+        debian: "redis-server",
+        fedora: "redis",
+        arch: "redis",
+    },
+    Tool {
+        what: "valkey-server",
+        is_there: || all_there(&["valkey-server"]),
+        debian: "valkey-server",
+        fedora: "valkey",
+        arch: "valkey",
+    },
+    Tool {
         what: "kill",
         is_there: || all_there(&["kill"]),
         debian: "procps",
@@ -248,11 +262,16 @@ fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
     println!("Installing what is missing: {}", names(wanted));
     // A mirror that is away does not matter if the packages are in the cache; if they are not, the next call says so.
     run::status(apt_get().args(["update", "--quiet"]))?;
-    run::status(
-        apt_get()
-            .args(["install", "--yes", "--quiet", "--no-install-recommends"])
-            .args(wanted.iter().map(|tool| tool.debian)),
-    )?;
+    let packages: Vec<&str> = wanted.iter().map(|tool| tool.debian).collect();
+    let (known, later): (Vec<&str>, Vec<&str>) = packages.into_iter().partition(|package| is_known(package));
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends"];
+    run::status(apt_get().args(install).args(known))?;
+    if !later.is_empty() {
+        // What came after this release of Debian is among its backports.
+        let backports = Backports::read()?;
+        run::status(apt_get().args(backports.options()).args(["update", "--quiet"]))?;
+        run::status(apt_get().args(backports.options()).args(install).args(later))?;
+    }
     let still: Vec<&Tool> = wanted.iter().copied().filter(|tool| !(tool.is_there)()).collect();
     if !still.is_empty() {
         bail!(
@@ -261,6 +280,80 @@ fn install(wanted: &[&Tool]) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Whether a package can be installed from where packages come from.
+fn is_known(package: &str) -> bool {
+    let told = Command::new("apt-cache").args(["policy", package]).output();
+    told.is_ok_and(|told| {
+        let text = String::from_utf8_lossy(&told.stdout);
+        text.contains("Candidate:") && !text.contains("Candidate: (none)")
+    })
+}
+
+/// Debian's backports, beside where packages come from anyway. What is set up on the machine stays as it is: this is a folder of
+/// sources of our own, made from those that are there.
+struct Backports {
+    folder: PathBuf,
+}
+
+impl Backports {
+    fn read() -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("ipse-backports-{}", std::process::id()));
+        let (parts, lists) = (folder.join("parts"), folder.join("lists/partial"));
+        std::fs::create_dir_all(&parts).and_then(|()| std::fs::create_dir_all(lists))?;
+        let backports = Self { folder };
+        let mut found = false;
+        for (path, name) in
+            [("sources.list.d/debian.sources", "debian.sources"), ("sources.list", "debian.list")]
+        {
+            if let Ok(text) = std::fs::read_to_string(Path::new("/etc/apt").join(path)) {
+                std::fs::write(parts.join(name), with_backports(&text))?;
+                found = true;
+            }
+        }
+        if !found {
+            bail!(
+                "apt's sources are not where Debian keeps them: install what is missing by hand, then start again."
+            );
+        }
+        Ok(backports)
+    }
+
+    /// What makes apt-get look there and nowhere else.
+    fn options(&self) -> Vec<String> {
+        let path = self.folder.display();
+        ["Dir::Etc::sourcelist=/dev/null", "Dir::Etc::sourceparts={}/parts", "Dir::State::lists={}/lists"]
+            .into_iter()
+            .flat_map(|option| ["-o".to_owned(), option.replace("{}", &path.to_string())])
+            .collect()
+    }
+}
+
+impl Drop for Backports {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The same sources, in either of their forms, with the backports of the release.
+fn with_backports(sources: &str) -> String {
+    let line = |line: &str| {
+        if let Some(suites) = line.strip_prefix("Suites: ").filter(|suites| !suites.contains('/')) {
+            let release = suites.split(' ').next().unwrap_or_default();
+            if !release.contains('-') {
+                return format!("Suites: {suites} {release}-backports\n");
+            }
+        }
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["deb", place, release, "main", ..] if !release.contains(['-', '/']) => {
+                format!("{line}\ndeb {place} {release}-backports main\n")
+            }
+            _ => format!("{line}\n"),
+        }
+    };
+    sources.lines().map(line).collect()
 }
 
 fn names(tools: &[&Tool]) -> String {
@@ -333,6 +426,20 @@ pub(crate) fn venv(root: &Path) -> anyhow::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backports_stand_beside_the_release_they_are_of() {
+        let sources = "Suites: bookworm bookworm-updates\n\nTypes: deb\nSuites: bookworm-security\n";
+        let expected =
+            "Suites: bookworm bookworm-updates bookworm-backports\n\nTypes: deb\nSuites: bookworm-security\n";
+        assert_eq!(with_backports(sources), expected);
+        let list = "deb http://mirror.example.com/debian bookworm main contrib\ndeb http://mirror.example.com x/ y\n";
+        assert_eq!(
+            with_backports(list),
+            "deb http://mirror.example.com/debian bookworm main contrib\n\
+             deb http://mirror.example.com/debian bookworm-backports main\ndeb http://mirror.example.com x/ y\n"
+        );
+    }
 
     #[test]
     fn whoever_must_install_is_told_the_command() {

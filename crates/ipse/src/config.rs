@@ -13,7 +13,7 @@ use ipse_edge::{
 use ipse_geodata::{Supply, Vendors, Wanted};
 use ipse_model::{Colo, Links};
 use ipse_site::{Contact, Document, MailPlan, MailTls, Operator, Sender};
-use ipse_store::{DatabaseUrl, Email};
+use ipse_store::{CountersUrl, DatabaseUrl, Email, Outage, SharedClock, SharedPlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,6 +38,10 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// The server that keeps the records; `None` for a file in the data folder.
     pub database: Option<DatabaseUrl>,
+    /// The engine in which many nodes count together; `None` if this one counts alone.
+    pub counters: Option<SharedPlan>,
+    /// What this node is called; `None` for the name of its machine.
+    pub node_name: Option<String>,
     /// The snapshot to serve; `None` for the data folder's own, or the one inside the program.
     pub geo_data: Option<PathBuf>,
     /// Who the caller is, and what this place is called.
@@ -236,7 +240,8 @@ impl Settings {
             let given = &self.given[setting.name];
             let value = match (given.values.is_empty(), setting.name) {
                 (false, "maxmind_key" | "mail_password") => "(hidden)".to_owned(),
-                (false, "database") => shown_database(&given.values),
+                (false, "database") => shown::<DatabaseUrl>(&given.values),
+                (false, "counters") => shown::<CountersUrl>(&given.values),
                 (false, "geo_source") => sources(&given.values).join(", "),
                 (false, _) => given.values.join(", "),
                 (true, "base_url") => self.links.base_url.clone(),
@@ -273,6 +278,11 @@ impl Reader<'_> {
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let database = self.database();
+        let counters = self.counters();
+        let node_name = self.optional("node_name", "a name of at most 100 characters", |text| {
+            let fits = !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
+            fits.then(|| text.to_owned())
+        });
         let geo_data =
             self.optional("geo_data", "a file", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
         let proxies = self.proxies();
@@ -319,6 +329,8 @@ impl Reader<'_> {
             proxy_listen: proxy_listen?,
             data_dir: data_dir?,
             database: database?,
+            counters: counters?,
+            node_name: node_name?,
             geo_data: geo_data?,
             trust: Trust {
                 proxies: proxies?,
@@ -504,28 +516,73 @@ impl Reader<'_> {
 
     #[expect(clippy::option_option, reason = "see `optional`")]
     fn database(&mut self) -> Option<Option<DatabaseUrl>> {
-        let password = self.optional("database_password_file", "a file that can be read", read_text)?;
-        let Some(text) = self.given["database"].values.last() else {
+        self.with_password(
+            "database",
+            "database_password_file",
+            DatabaseUrl::has_password,
+            |url, password| url.with_password(password),
+        )
+    }
+
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn counters(&mut self) -> Option<Option<SharedPlan>> {
+        let url = self.with_password(
+            "counters",
+            "counters_password_file",
+            CountersUrl::has_password,
+            |url, password| url.with_password(password.to_owned()),
+        );
+        let authority = self.optional("counters_ca", "a file that can be read", read_text);
+        let outage = self.one("outage", "closed, lease or open", |text| match text {
+            "closed" => Some(Outage::Closed),
+            "lease" => Some(Outage::Lease),
+            "open" => Some(Outage::Open),
+            _ => None,
+        });
+        let patience =
+            self.one("outage_after_ms", "a number from 1 to 60000", |text| number(text, 1, 60_000));
+        let (url, authority, outage, patience) =
+            (url?, authority?, outage?, Duration::from_millis(patience?));
+        let is_tls = url.as_ref().is_some_and(CountersUrl::is_tls);
+        if authority.is_some() && !is_tls {
+            self.problem("counters_ca", "is of no use without counters that are encrypted: rediss://");
+            return None;
+        }
+        if url.is_none() && outage != Outage::Closed {
+            self.problem("outage", "is of no use without counters");
+            return None;
+        }
+        let authority = authority.map(String::into_bytes);
+        Some(url.map(|url| SharedPlan { url, authority, outage, patience, clock: SharedClock::Engine }))
+    }
+
+    /// A URL that may hold a password, or have it in a file. What was written is not repeated for that.
+    #[expect(clippy::option_option, reason = "see `optional`")]
+    fn with_password<T: FromStr<Err: std::fmt::Display>>(
+        &mut self,
+        name: &str,
+        file: &str,
+        has_password: impl Fn(&T) -> bool,
+        put: impl Fn(T, &str) -> T,
+    ) -> Option<Option<T>> {
+        let password = self.optional(file, "a file that can be read", read_text)?;
+        let Some(text) = self.given[name].values.last() else {
             if password.is_some() {
-                self.problem("database_password_file", "is of no use without database");
+                self.problem(file, &format!("is of no use without {name}"));
                 return None;
             }
             return Some(None);
         };
-        // What was written is not repeated: it may hold a password.
-        match (text.parse::<DatabaseUrl>(), password) {
+        match (text.parse::<T>(), password) {
             (Err(why), _) => {
-                self.problem("database", &why.to_string());
+                self.problem(name, &why.to_string());
                 None
             }
-            (Ok(url), Some(_)) if url.has_password() => {
-                self.problem(
-                    "database",
-                    "holds a password, and database_password_file cannot be set beside it",
-                );
+            (Ok(url), Some(_)) if has_password(&url) => {
+                self.problem(name, &format!("holds a password, and {file} cannot be set beside it"));
                 None
             }
-            (Ok(url), Some(password)) => Some(Some(url.with_password(password.trim_end()))),
+            (Ok(url), Some(password)) => Some(Some(put(url, password.trim_end()))),
             (Ok(url), None) => Some(Some(url)),
         }
     }
@@ -755,9 +812,9 @@ fn mail_server(text: &str) -> Option<(String, u16)> {
     (plain && named && port > 0).then(|| (host.to_owned(), port))
 }
 
-/// A database without its password.
-fn shown_database(values: &[String]) -> String {
-    let shown = values.last().and_then(|text| text.parse::<DatabaseUrl>().ok()).map(|url| url.to_string());
+/// An address without its password.
+fn shown<T: FromStr + ToString>(values: &[String]) -> String {
+    let shown = values.last().and_then(|text| text.parse::<T>().ok()).map(|url| url.to_string());
     shown.unwrap_or_else(|| "(hidden)".to_owned())
 }
 
@@ -864,6 +921,25 @@ mod tests {
         assert!(error.contains("is of no use without database"), "{error}");
         let error = read(&[("database", "postgres://me@db/ipse"), ("database_password_file", "/no/such")]);
         assert!(error.unwrap_err().contains("a file that can be read"));
+    }
+
+    #[test]
+    fn shared_counters_are_a_url_whose_password_nobody_reads() {
+        let config = read(&[("counters", "redis://me:hush@one.example.com/2"), ("outage", "lease")]).unwrap();
+        let plan = config.counters.unwrap();
+        assert_eq!(plan.url.to_string(), "redis://one.example.com:6379/2");
+        assert_eq!((plan.outage, plan.patience), (Outage::Lease, Duration::from_millis(45)));
+        for (settings, expected) in [
+            (&[("counters", "http://me:hush@one")][..], "must begin with redis://"),
+            (&[("outage", "open")], "is of no use without counters"),
+            (&[("counters", "redis://one"), ("outage", "hush")], "closed, lease or open"),
+            (&[("counters_password_file", "/dev/null")], "is of no use without counters"),
+            (&[("counters", "redis://one"), ("counters_ca", "/dev/null")], "rediss://"),
+        ] {
+            let error = read(settings).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(!read(&[("counters", "http://me:hush@one")]).unwrap_err().contains("hush"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod config;
 mod error;
 mod geo;
 mod logs;
+mod nodes;
 mod process;
 mod server;
 mod settings;

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::geo::{Geo, Origin};
+use crate::nodes;
 use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
@@ -16,8 +17,8 @@ use ipse_geo::Atlas;
 use ipse_model::Now;
 use ipse_site::{Examination, Site, SitePlan};
 use ipse_store::{
-    BootId, Claim, Counters, Counting, DataFolder, Database, DoctorLinks, FolderLock, KeyNews, KeyTable,
-    Ledger, Records,
+    BootId, Claim, Counters, Counting, DataFolder, Database, DoctorLinks, Engine, FolderLock, KeyNews,
+    KeyTable, Ledger, Node, Outage, Records, Shared,
 };
 use std::net::SocketAddr;
 use std::path::Path;
@@ -49,10 +50,11 @@ pub struct Server {
     base_url: String,
     records: Records,
     claim: Claim,
-    ledger: Arc<Ledger>,
+    counters: Arc<Engine>,
+    node: Node,
     keys: Arc<KeyTable>,
     geo: Geo,
-    site: Arc<Site<Ledger>>,
+    site: Arc<Site<Engine>>,
     reload: Arc<Notify>,
     doctor_links: DoctorLinks,
     /// Held until everything is written.
@@ -82,8 +84,8 @@ impl Server {
         let records = database.open().await?;
         records.check().await?;
         tracing::debug!(database.version = records.engine_version().await?, "the database is open");
-        let claim = records.claim(Counting::Alone).await?;
-        let ledger = Ledger::open(&folder, &records, BootId::current(), clock.now()).await?;
+        let node = nodes::this(config.node_name.clone(), clock.now())?;
+        let (claim, counters) = open_counters(&config, &folder, &records, clock.now()).await?;
         let keys = Arc::new(KeyTable::load(&records).await?);
         let opened = async {
             let geo = geo.await?;
@@ -97,7 +99,7 @@ impl Server {
                 links: config.links(base_url.clone()),
                 operator: config.operator.clone(),
                 records: records.clone(),
-                counters: Arc::clone(&ledger),
+                counters: Arc::clone(&counters),
                 keys: Arc::clone(&keys),
                 mail: config.mail.clone(),
                 sign_up_is_open: config.open_signup,
@@ -109,7 +111,7 @@ impl Server {
             Ok(opened) => opened,
             Err(error) => {
                 // Nothing was charged: whatever may fail here is of less interest than why no door opened.
-                let _ = ledger.close(clock.now()).await;
+                let _ = counters.close(clock.now()).await;
                 claim.release().await;
                 records.close().await;
                 return Err(error);
@@ -127,7 +129,8 @@ impl Server {
             base_url,
             records,
             claim,
-            ledger,
+            counters,
+            node,
             keys,
             geo,
             site: Arc::new(site),
@@ -192,15 +195,28 @@ impl Server {
         stop: impl Future<Output = ()>,
         hurry: impl Future<Output = ()>,
     ) -> Result<(), Error> {
-        let Self { config, clock, doors, base_url, records, claim, ledger, keys, geo, site, reload, .. } =
-            self;
+        let Self {
+            config,
+            clock,
+            doors,
+            base_url,
+            records,
+            claim,
+            counters,
+            node,
+            keys,
+            geo,
+            site,
+            reload,
+            ..
+        } = self;
         let doctor =
             Doctor { links: self.doctor_links, trust: config.trust.clone(), entrances: config.entrances() };
         let atlas = Arc::clone(&geo.atlas);
         let links = config.links(base_url);
         let replies = Replies::new(links.clone());
         let lookup =
-            Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&ledger), atlas: Arc::clone(&atlas) };
+            Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&counters), atlas: Arc::clone(&atlas) };
         let house = Arc::new(House { api: Api::new(lookup, &links), site: Arc::clone(&site), atlas, doctor });
 
         let (ending, ended) = watch::channel(false);
@@ -208,11 +224,18 @@ impl Server {
         let mut refreshing = tokio::spawn(refresh_keys(
             keys,
             records.key_news(),
-            Arc::clone(&ledger),
+            Arc::clone(&counters),
             clock.clone(),
             ended.clone(),
         ));
-        let mut folding = tokio::spawn(fold(Arc::clone(&ledger), clock.clone(), ended.clone()));
+        let mut folding = tokio::spawn(fold(Arc::clone(&counters), clock.clone(), ended.clone()));
+        let gathering = tokio::spawn(nodes::gather(
+            records.clone(),
+            node,
+            Arc::clone(&counters),
+            clock.clone(),
+            ended.clone(),
+        ));
         let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
         let updating = update::keep_updated(&config, &clock);
         let https = doors.first(is_tls).filter(|_| config.tls.redirect);
@@ -257,7 +280,7 @@ impl Server {
         updating.iter().for_each(JoinHandle::abort);
         refreshing_certificates.iter().chain(&obtaining_certificates).for_each(JoinHandle::abort);
         tending.abort();
-        for task in [refreshing, folding, watching] {
+        for task in [refreshing, folding, watching, gathering] {
             if !task.is_finished() {
                 let _ = task.await;
             }
@@ -271,7 +294,7 @@ impl Server {
                     .to_owned(),
             ));
         }
-        let closed = ledger.close(clock.now()).await;
+        let closed = counters.close(clock.now()).await;
         claim.release().await;
         records.close().await;
         closed?;
@@ -396,8 +419,8 @@ async fn keep_fresh(certificates: Arc<Certificates>) {
 
 /// What stands behind the door.
 struct House {
-    api: Api<Ledger>,
-    site: Arc<Site<Ledger>>,
+    api: Api<Engine>,
+    site: Arc<Site<Engine>>,
     atlas: Arc<ArcSwap<Atlas>>,
     doctor: Doctor,
 }
@@ -412,7 +435,7 @@ struct Doctor {
 impl House {
     async fn answer(&self, visit: &Visit) -> ipse_edge::Reply {
         let path = visit.request.uri.path();
-        let api = Api::<Ledger>::owns(path);
+        let api = Api::<Engine>::owns(path);
         let reply = if api {
             self.api.answer(visit).await
         } else if let Some(token) = path.strip_prefix("/doctor/")
@@ -445,7 +468,7 @@ impl Doctor {
 async fn refresh_keys(
     keys: Arc<KeyTable>,
     news: KeyNews,
-    ledger: Arc<Ledger>,
+    counters: Arc<Engine>,
     clock: Clock,
     mut ended: watch::Receiver<bool>,
 ) {
@@ -460,7 +483,7 @@ async fn refresh_keys(
         }
         match keys.refresh(clock.now()).await {
             Ok(()) => {
-                keys.take_gone().into_iter().for_each(|id| ledger.forget(id));
+                keys.take_gone().into_iter().for_each(|id| counters.forget(id));
                 if std::mem::replace(&mut failing, false) {
                     tracing::info!("changes of keys are read again");
                 }
@@ -475,7 +498,7 @@ async fn refresh_keys(
 }
 
 /// Tells owners what happened to their keys, and clears away what has ended.
-async fn tend_accounts(site: Arc<Site<Ledger>>, clock: Clock) {
+async fn tend_accounts(site: Arc<Site<Engine>>, clock: Clock) {
     let mut ticks = every(TELL_EVERY);
     let mut since_swept = SWEEP_EVERY;
     let mut failing = false;
@@ -501,11 +524,15 @@ async fn tend_accounts(site: Arc<Site<Ledger>>, clock: Clock) {
     }
 }
 
-async fn fold(ledger: Arc<Ledger>, clock: Clock, mut ended: watch::Receiver<bool>) {
+async fn fold(counters: Arc<Engine>, clock: Clock, mut ended: watch::Receiver<bool>) {
     let mut ticks = every(FOLD_EVERY);
     let mut failing = false;
+    let mut is_away = false;
     while next(&mut ticks, &mut ended).await {
-        match ledger.fold(clock.now()).await {
+        if let Engine::Shared(shared) = &*counters {
+            tell_outage(shared, &mut is_away);
+        }
+        match counters.fold(clock.now()).await {
             Ok(()) => {
                 if std::mem::replace(&mut failing, false) {
                     tracing::info!("counts are written to the database again");
@@ -518,6 +545,46 @@ async fn fold(ledger: Arc<Ledger>, clock: Clock, mut ended: watch::Receiver<bool
             Err(_) => {}
         }
     }
+}
+
+/// Says when shared counters go away and what that means, and when they are back.
+fn tell_outage(shared: &Shared, is_away: &mut bool) {
+    let report = shared.report();
+    match (&report.away, std::mem::replace(is_away, report.away.is_some())) {
+        (Some(away), false) => {
+            let meanwhile = match shared.outage() {
+                Outage::Closed => "requests are answered with 500",
+                Outage::Lease => "this node reserves answers in the database",
+                Outage::Open => "everything is answered, and counts are not exact",
+            };
+            tracing::error!(error = %away, meanwhile, "the shared counters are away");
+        }
+        (None, true) => tracing::info!(report.uncounted, report.leased, "the shared counters are back"),
+        _ => {}
+    }
+}
+
+/// Opens the engine that requests are counted with.
+async fn open_counters(
+    config: &Config,
+    folder: &DataFolder,
+    records: &Records,
+    now: Now,
+) -> Result<(Claim, Arc<Engine>), Error> {
+    let ledger = || Ledger::open(folder, records, BootId::current(), now);
+    let Some(plan) = config.counters.clone() else {
+        let claim = records.claim(Counting::Alone).await?;
+        return Ok((claim, Arc::new(Engine::Ledger(ledger().await?))));
+    };
+    if folder.has_journal() {
+        // It counted alone until now: what it counted is taken along, while nobody else counts.
+        let claim = records.claim(Counting::Alone).await?;
+        ledger().await?.close(now).await?;
+        folder.leave_journal()?;
+        claim.release().await;
+    }
+    let claim = records.claim(Counting::Together).await?;
+    Ok((claim, Arc::new(Engine::Shared(Shared::open(plan, records).await?))))
 }
 
 /// Looks at the file of the geo data each second, and when it is asked to.
@@ -562,14 +629,14 @@ async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver
     }
 }
 
-fn every(period: Duration) -> Interval {
+pub(crate) fn every(period: Duration) -> Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
 /// Waits for the next turn; `false` when there is none. A turn that has begun is always finished.
-async fn next(ticks: &mut Interval, ended: &mut watch::Receiver<bool>) -> bool {
+pub(crate) async fn next(ticks: &mut Interval, ended: &mut watch::Receiver<bool>) -> bool {
     tokio::select! {
         biased;
         _ = ended.wait_for(|ended| *ended) => false,

@@ -147,6 +147,50 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "A file that holds the password for it; others on this machine can see what stands in the URL of a flag",
     },
     Setting {
+        name: "counters",
+        default: &[],
+        shape: Shape::One,
+        value: "URL",
+        help: "A Redis or Valkey server in which any number of nodes count together: redis://HOST, rediss:// (encrypted), \
+               redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; by default this node counts alone",
+    },
+    Setting {
+        name: "counters_password_file",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "A file that holds the password for it; others on this machine can see what stands in the URL of a flag",
+    },
+    Setting {
+        name: "counters_ca",
+        default: &[],
+        shape: Shape::One,
+        value: "FILE",
+        help: "Who vouches for its certificate instead of those whom the system trusts, PEM",
+    },
+    Setting {
+        name: "outage",
+        default: &["closed"],
+        shape: Shape::One,
+        value: "POLICY",
+        help: "What to do while --counters are away: closed (answer 500), lease (reserve answers in the database, exact by the \
+               day) or open (answer everything, inexact)",
+    },
+    Setting {
+        name: "outage_after_ms",
+        default: &["45"],
+        shape: Shape::One,
+        value: "N",
+        help: "How long --counters may take to decide before they count as away, in milliseconds",
+    },
+    Setting {
+        name: "node_name",
+        default: &[],
+        shape: Shape::One,
+        value: "NAME",
+        help: "What this node is called among others; by default the name of its machine",
+    },
+    Setting {
         name: "geo_data",
         default: &[],
         shape: Shape::One,

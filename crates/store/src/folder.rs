@@ -96,6 +96,15 @@ impl DataFolder {
         fs::read_dir(self.journal()).is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// Removes the journal, of which everything is in the records: requests are counted elsewhere from now on.
+    pub fn leave_journal(&self) -> Result<(), Error> {
+        let path = self.journal();
+        match fs::remove_dir_all(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::file(&path, source)),
+            _ => Ok(()),
+        }
+    }
+
     /// A folder by its name, whether it is there or not. For those who only look whether a journal lies in it.
     #[must_use]
     pub fn named(path: &Path) -> Self {

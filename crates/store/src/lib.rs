@@ -27,4 +27,6 @@ pub use records::{
     NewKey, NewToken, Node, NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof,
     Range, Records, Session, Token, TokenPurpose, UsageRow, Wanted, random_secret,
 };
-pub use redis::{Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport};
+pub use redis::{
+    Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport, steps,
+};

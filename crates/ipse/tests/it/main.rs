@@ -25,6 +25,7 @@ mod keys;
 mod limits;
 mod lookup;
 mod mail;
+mod nodes;
 mod openapi;
 mod pages;
 mod postgres;

@@ -9,11 +9,11 @@ use ipse_model::Day;
 use redis::{Cmd, Value};
 
 /// The function's text.
-pub(super) const TEXT: &str = include_str!("function.lua");
+pub const TEXT: &str = include_str!("function.lua");
 
 /// What is asked of the function about one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Call {
+pub enum Call {
     /// Charge one request of a key.
     Charge {
         /// How often the key was resumed.
@@ -46,7 +46,7 @@ pub(super) enum Call {
 
 /// What the function says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     /// The request may be answered.
     Granted {
         /// The day that was charged.
@@ -79,13 +79,13 @@ pub(super) enum Verdict {
 
 /// The minute that paused a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Minute {
+pub struct Minute {
     /// How often the key had been resumed before.
-    pub(super) generation: u32,
+    pub generation: u32,
     /// Its end, by the engine's clock.
-    pub(super) moment: u64,
+    pub moment: u64,
     /// When requests came.
-    pub(super) times: Vec<u64>,
+    pub times: Vec<u64>,
 }
 
 /// Where the state of a subject lies. What stands in braces decides the slot of a cluster, so that all of one subject

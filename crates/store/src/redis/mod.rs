@@ -14,6 +14,12 @@ mod reserver;
 mod sentinel;
 mod url;
 
+/// How shared counters work, for whoever carries the steps out otherwise: a simulation.
+pub mod steps {
+    pub use super::function::{Call, Minute, TEXT as FUNCTION, Verdict};
+    pub use super::protocol::{Engines, charge_demo, charge_key, offer};
+}
+
 pub use reach::Away;
 pub use url::{CountersUrl, NotACountersUrl};
 
@@ -178,6 +184,12 @@ impl Shared {
         let folded = self.fold().await;
         self.engine.reach.close();
         folded
+    }
+
+    /// What is done while the engine is away.
+    #[must_use]
+    pub fn outage(&self) -> Outage {
+        self.engine.plan.outage
     }
 
     /// Tells how many nodes there are, among whom the minute is shared while the engine is away.

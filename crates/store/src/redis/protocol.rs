@@ -16,7 +16,7 @@ use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId};
 const ROUNDS: u32 = 4;
 
 /// What the steps are carried out by: the engines themselves, or those of a simulation.
-pub(super) trait Engines: Sync {
+pub trait Engines: Sync {
     /// Asks the shared engine.
     fn ask(&self, subject: Subject, call: Call) -> impl Future<Output = Result<Verdict, Away>> + Send;
 
@@ -37,7 +37,7 @@ pub(super) trait Engines: Sync {
 }
 
 /// Charges one request of a key.
-pub(super) async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyCharge, Error> {
+pub async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyCharge, Error> {
     let (subject, limit) = (Subject::Key(key.id), key.daily_limit);
     let call = Call::Charge { generation: key.resumes, limit };
     match charge(engines, subject, limit, call).await? {
@@ -53,7 +53,7 @@ pub(super) async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyC
 }
 
 /// Charges one request of the demo.
-pub(super) async fn charge_demo(engines: &impl Engines) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+pub async fn charge_demo(engines: &impl Engines) -> Result<Result<DayAllowance, DayAllowance>, Error> {
     let call = Call::ChargeDay { limit: DEMO_DAILY_LIMIT };
     match charge(engines, Subject::Demo, DEMO_DAILY_LIMIT, call).await? {
         Ok(Charge::Granted(allowance)) => Ok(Ok(allowance)),
@@ -64,12 +64,7 @@ pub(super) async fn charge_demo(engines: &impl Engines) -> Result<Result<DayAllo
 
 /// Offers a range that was reserved. It is offered once: if no reply comes it is given up, because the engine that is asked
 /// next may be another one.
-pub(super) async fn offer(
-    engines: &impl Engines,
-    subject: Subject,
-    day: Day,
-    range: Range,
-) -> Result<(), Error> {
+pub async fn offer(engines: &impl Engines, subject: Subject, day: Day, range: Range) -> Result<(), Error> {
     let Range { from, to } = range;
     match engines.ask(subject, Call::Offer { day, from, to }).await? {
         Verdict::Done | Verdict::Late => Ok(()),
