@@ -146,6 +146,19 @@ pub enum Error {
         /// Where the records are.
         database: String,
     },
+    /// A copy would mix with what is there.
+    #[error(
+        "{0} is not empty, and nothing is ever copied over: name a database or a folder that holds nothing yet"
+    )]
+    NotEmpty(String),
+    /// A copy is not what was copied.
+    #[error("what was written to {table} of {database} is not what was read; nothing was kept there")]
+    CopyDiffers {
+        /// Where it was copied to.
+        database: String,
+        /// The table.
+        table: &'static str,
+    },
     /// The server's disk is full.
     #[error("the disk of the database {0} is full; free some space there: what was stored is untouched")]
     ServerFull(String),
@@ -188,6 +201,8 @@ impl Error {
             | Self::NotPermitted { .. }
             | Self::Claimed(_)
             | Self::ForeignJournal { .. }
+            | Self::NotEmpty(_)
+            | Self::CopyDiffers { .. }
             | Self::TooNew { .. } => false,
         }
     }
@@ -216,6 +231,8 @@ impl Error {
             | Self::NotPermitted { .. }
             | Self::Claimed(_)
             | Self::ForeignJournal { .. }
+            | Self::NotEmpty(_)
+            | Self::CopyDiffers { .. }
             | Self::JournalBroken
             | Self::Counters(_)
             | Self::Random(_) => false,

@@ -23,9 +23,9 @@ pub use folder::{DataFolder, FolderLock};
 pub use keytable::KeyTable;
 pub use ledger::{Ledger, used_in_journal};
 pub use records::{
-    Account, AccountId, Activity, ActivityRow, Claim, Counting, Created, Email, KeyNews, KeyRecord, Login,
-    NewKey, NewToken, Node, NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey, Profile, Proof,
-    Range, Records, Session, Token, TokenPurpose, UsageRow, Wanted, random_secret,
+    Account, AccountId, Activity, ActivityRow, Claim, CopiedTable, Counting, Created, Email, KeyNews,
+    KeyRecord, Login, NewKey, NewToken, Node, NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey,
+    Profile, Proof, Range, Records, Session, Token, TokenPurpose, UsageRow, Wanted, random_secret,
 };
 pub use redis::{
     Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport, steps,

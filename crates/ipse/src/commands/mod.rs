@@ -5,6 +5,7 @@ mod data;
 mod doctor;
 mod key;
 mod serve;
+mod store;
 
 use crate::config::Config;
 use crate::error::Error;
@@ -46,6 +47,9 @@ enum Command {
     /// Build, look at and update geo data
     #[command(subcommand)]
     Data(data::Command),
+    /// Move accounts, keys and counts to another database
+    #[command(subcommand)]
+    Store(store::Command),
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -94,6 +98,7 @@ fn dispatch(line: Line) -> Result<(), Error> {
         Command::Account(command) => account::run(command),
         Command::Key(command) => key::run(command),
         Command::Data(command) => data::run(&command),
+        Command::Store(command) => store::run(command),
         Command::Doctor(command) => doctor::run(&command),
         Command::Config(ConfigCommand::Check { flags }) => {
             check_updates(&read(&flags.0)?)?;

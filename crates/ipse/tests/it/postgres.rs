@@ -214,3 +214,38 @@ fn known_keys_are_served_while_the_database_is_killed_and_all_is_well_when_it_is
     let used: i64 = listed[1..].iter().map(|key| key["used_today"].as_i64().unwrap()).sum();
     assert_eq!(used, i64::try_from(answers.len()).unwrap() + 9);
 }
+
+#[test]
+fn an_installation_moves_to_a_server_and_back_with_its_counts() {
+    let database = Postgres::shared().unwrap().database().unwrap();
+    let installation = Installation::at(&database);
+    let folder = installation.folder();
+    let on_file = || Server::start(ipse(folder, &["serve"]), &folder.join("ipse-data")).unwrap();
+    let server = on_file();
+    let created = ["key", "create", "--account", "me@example.com", "--daily-limit", "500"];
+    let key = crate::commands::run(folder, &created).trim().to_owned();
+    assert_eq!(remaining(&server, &key), 499);
+    let to_server =
+        ["store", "copy", "--from", "ipse-data", "--to", &installation.url, "--to-password-file", "password"];
+    let told = fail(folder, &to_server, 1);
+    assert!(told.contains("in use by another ipse server"), "{told}");
+    // What was counted last stands only in the journal.
+    server.kill().unwrap();
+    let table = crate::commands::run(folder, &to_server);
+    assert!(table.contains("keys") && table.contains("usage"), "{table}");
+    let told = fail(folder, &to_server, 1);
+    assert!(told.contains("is not empty") && !told.contains("pass/word"), "{told}");
+
+    let server = installation.serve();
+    assert_eq!(remaining(&server, &key), 498);
+    let to_file = ["store", "copy", "--from", &database, "--to", "other"];
+    let told = fail(folder, &to_file, 1);
+    assert!(told.contains("in use by another ipse server"), "{told}");
+    let elsewhere = [&to_file[..], &["--data-dir", "nowhere"]].concat();
+    let told = fail(folder, &elsewhere, 1);
+    assert!(told.contains("another server counts requests"), "{told}");
+    server.kill().unwrap();
+    crate::commands::run(folder, &to_file);
+    let server = Server::start(ipse(folder, &["serve"]), &folder.join("other")).unwrap();
+    assert_eq!(remaining(&server, &key), 497);
+}

@@ -115,6 +115,15 @@ impl Engine {
         Ok(connection)
     }
 
+    /// A connection for work that may take as long as it takes.
+    pub(super) async fn connect_for_long(&self) -> Result<AnyConnection, sqlx::Error> {
+        let mut connection = self.options()?.connect().await?;
+        if let Self::Sqlite(_) = self {
+            sqlx::raw_sql(SQLITE_SETTINGS).execute(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
     /// The connections that write, and those that read.
     pub(super) async fn pools(&self) -> Result<(AnyPool, AnyPool), sqlx::Error> {
         let options = self.options()?;

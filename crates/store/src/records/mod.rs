@@ -16,6 +16,7 @@ mod accounts;
 mod activity;
 mod changes;
 mod claim;
+mod copy;
 mod email;
 mod engine;
 mod installation;
@@ -34,6 +35,7 @@ pub use accounts::{Account, AccountId, Login, Profile};
 pub use activity::{Activity, ActivityRow};
 pub(crate) use changes::KnownKey;
 pub use claim::{Claim, Counting};
+pub use copy::CopiedTable;
 pub use email::{Email, NotAnEmail};
 pub use keys::{Created, KeyRecord, NewKey};
 pub use listen::KeyNews;
@@ -117,11 +119,24 @@ impl Turn {
 impl Records {
     /// Opens the embedded database of a data folder, makes it if it is not there, and brings its schema up to date.
     pub async fn open(folder: &DataFolder) -> Result<Self, Error> {
+        Self::open_file(folder, true).await
+    }
+
+    /// Makes the database of a folder whose journal belongs to records that are about to be copied there.
+    pub async fn open_for_copy(folder: &DataFolder, installation: &str) -> Result<Self, Error> {
+        if !folder.bind_journal(installation, false)? {
+            let database = folder.database().display().to_string();
+            return Err(Error::ForeignJournal { path: folder.path().to_owned(), database });
+        }
+        Self::open_file(folder, false).await
+    }
+
+    async fn open_file(folder: &DataFolder, journal_needs_it: bool) -> Result<Self, Error> {
         let engine = Engine::sqlite(folder);
         sqlx::any::install_default_drivers();
         let mut first = engine.connect().await.map_err(|error| engine.failed(error))?;
         let known = engine.has_schema(&mut first).await.map_err(|error| engine.failed(error))?;
-        if folder.has_journal() && !known {
+        if journal_needs_it && folder.has_journal() && !known {
             let what = "it is missing or empty, though the journal beside it is not".to_owned();
             return Err(Error::Damaged { path: folder.database(), what });
         }

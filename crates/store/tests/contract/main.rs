@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail where it stands")]
 #![expect(clippy::duplicate_mod, reason = "each test is one for each engine")]
 
+mod copy;
+
 /// Each of these files is compiled once for each engine, so that the name of a test says which of them it ran on.
 mod sqlite {
     use crate::{Engine, Place, Store};
