@@ -94,5 +94,7 @@ pub fn program(path: impl AsRef<OsStr>) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("IPSE_")) {
         command.env_remove(name);
     }
+    // Many run at once, and only one could have the usual place of the operator's listener.
+    command.env("IPSE_ADMIN_LISTEN", "none");
     command
 }

@@ -32,7 +32,9 @@ impl Inside {
     /// With these settings beside the folder.
     pub(crate) fn start_with(data_dir: &Path, clock: Clock, settings: &[(&str, &str)]) -> Result<Self> {
         let data_dir = data_dir.to_str().context("the folder's name is no text")?;
-        let config = Config::from_settings(&[settings, &[("data_dir", data_dir)]].concat())?;
+        let config = Config::from_settings(
+            &[&[("admin_listen", "none")], settings, &[("data_dir", data_dir)]].concat(),
+        )?;
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let geo = ipse::Geo::of(Atlas::empty(), &config);
         let server = runtime.block_on(ipse::Server::start(

@@ -7,8 +7,10 @@ mod lookup;
 mod meta;
 mod openapi;
 mod reply;
+mod requests;
 mod routes;
 
 pub use lookup::Lookup;
 pub use reply::Replies;
+pub use requests::{ApiOutcome, ApiRoute, PROTOCOLS, Requests};
 pub use routes::Api;

@@ -4,11 +4,13 @@ use crate::lookup::{Lookup, Outcome, json};
 use crate::meta::Meta;
 use crate::openapi;
 use crate::reply::Replies;
+use crate::requests::{ApiOutcome, ApiRoute, Requests};
 use bytes::Bytes;
 use http::Method;
 use ipse_edge::{Reply, Visit};
 use ipse_model::Links;
 use ipse_store::{Counters, Error};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const LOOKUP: &str = "/api/v1/ip";
@@ -23,6 +25,7 @@ pub struct Api<C> {
     openapi: Bytes,
     /// Whether the last charge failed, so that a lasting failure fills no log.
     failing: AtomicBool,
+    requests: Arc<Requests>,
 }
 
 impl<C: Counters> Api<C> {
@@ -31,7 +34,7 @@ impl<C: Counters> Api<C> {
     pub fn new(lookup: Lookup<C>, links: &Links) -> Self {
         let replies = Replies::new(links.clone());
         let openapi = openapi::document(&links.base_url, &replies).into();
-        Self { lookup, replies, openapi, failing: AtomicBool::new(false) }
+        Self { lookup, replies, openapi, failing: AtomicBool::new(false), requests: Arc::default() }
     }
 
     /// Whether an address belongs to the API.
@@ -40,46 +43,85 @@ impl<C: Counters> Api<C> {
         path == OPENAPI || path == "/api" || path.starts_with("/api/")
     }
 
+    /// What was asked so far.
+    #[must_use]
+    pub fn requests(&self) -> &Arc<Requests> {
+        &self.requests
+    }
+
+    /// Whether the last request that was to be charged could not be.
+    #[must_use]
+    pub fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
     /// The reply to a visit of an address that the API owns.
     pub async fn answer(&self, visit: &Visit) -> Reply {
         let method = &visit.request.method;
-        match visit.request.uri.path() {
-            path @ (LOOKUP | DEMO) => match *method {
-                // HEAD is GET without the body, which the edge leaves out.
-                Method::GET | Method::HEAD if path == LOOKUP => self.reply(self.lookup.keyed(visit).await),
-                Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
-                Method::OPTIONS => Replies::preflight(),
-                _ => self.replies.method_not_allowed("GET, HEAD, OPTIONS"),
-            },
-            META => match *method {
-                Method::GET | Method::HEAD => {
-                    Replies::document(json(&Meta::of(&self.lookup.atlas.load())).into())
-                }
-                Method::OPTIONS => Replies::preflight(),
-                _ => self.replies.method_not_allowed("GET, HEAD, OPTIONS"),
-            },
-            OPENAPI => match *method {
-                Method::GET | Method::HEAD => Replies::document(self.openapi.clone()),
-                _ => self.replies.method_not_allowed("GET, HEAD"),
-            },
-            _ => self.replies.not_found(),
+        let (route, (outcome, reply)) = match visit.request.uri.path() {
+            LOOKUP => (
+                ApiRoute::Lookup,
+                match *method {
+                    // HEAD is GET without the body, which the edge leaves out.
+                    Method::GET | Method::HEAD => self.reply(self.lookup.keyed(visit).await),
+                    _ => self.without_answer(method, "GET, HEAD, OPTIONS"),
+                },
+            ),
+            DEMO => (
+                ApiRoute::Demo,
+                match *method {
+                    Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
+                    _ => self.without_answer(method, "GET, HEAD, OPTIONS"),
+                },
+            ),
+            META => (
+                ApiRoute::Meta,
+                match *method {
+                    Method::GET | Method::HEAD => {
+                        let meta = json(&Meta::of(&self.lookup.atlas.load())).into();
+                        (ApiOutcome::Answered, Replies::document(meta))
+                    }
+                    _ => self.without_answer(method, "GET, HEAD, OPTIONS"),
+                },
+            ),
+            OPENAPI => (
+                ApiRoute::Description,
+                match *method {
+                    Method::GET | Method::HEAD => {
+                        (ApiOutcome::Answered, Replies::document(self.openapi.clone()))
+                    }
+                    _ => self.without_answer(method, "GET, HEAD"),
+                },
+            ),
+            _ => (ApiRoute::Unknown, (ApiOutcome::NotFound, self.replies.not_found())),
+        };
+        self.requests.note(route, outcome, visit.request.version, visit.stopwatch.elapsed_ns());
+        reply
+    }
+
+    /// What is said where nothing is looked up: to a preflight, if the route takes any, or that this is no way to ask.
+    fn without_answer(&self, method: &Method, allow: &'static str) -> (ApiOutcome, Reply) {
+        if *method == Method::OPTIONS && allow.ends_with("OPTIONS") {
+            (ApiOutcome::Preflight, Replies::preflight())
+        } else {
+            (ApiOutcome::MethodNotAllowed, self.replies.method_not_allowed(allow))
         }
     }
 
-    fn reply(&self, outcome: Result<Outcome, Error>) -> Reply {
+    fn reply(&self, outcome: Result<Outcome, Error>) -> (ApiOutcome, Reply) {
         match outcome {
             Ok(outcome) => {
                 if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
                     tracing::info!("requests are charged again");
                 }
-                self.replies.outcome(outcome)
+                (ApiOutcome::from(&outcome), self.replies.outcome(outcome))
             }
             Err(error) => {
                 if !self.failing.swap(true, Ordering::Relaxed) {
                     let transient = error.transient();
                     tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");
                 }
-                self.replies.internal_error()
+                (ApiOutcome::Error, self.replies.internal_error())
             }
         }
     }

@@ -23,12 +23,13 @@ mod serve;
 mod strict;
 mod tcp;
 mod tls;
+mod traffic;
 mod wire;
 
 pub use acme::{Acme, AcmePlan};
 pub use body::{BodyFault, RequestBody};
 pub use client::{AddressHeader, Connection, Trust};
-pub use clock::{Clock, ClockHand};
+pub use clock::{Clock, ClockHand, Stopwatch};
 pub use doctor::{
     Diagnosis, Entrance, FactName, Fate, Hop, KnownFact, Origin, Peer, Reading, Remark, ShownHeader, Weight,
 };
@@ -40,3 +41,4 @@ pub use reply::{Reply, whole};
 pub use serve::{ConnectionLimits, Edge, Secrecy, Visit};
 pub use tcp::{Door, Listener, Manner};
 pub use tls::{CertificateError, CertificateFiles, Certificates, Tls};
+pub use traffic::{FaultKind, Traffic, Way, WayReport};

@@ -86,7 +86,7 @@ impl fmt::Display for ListenAddr {
 pub enum BindError {
     /// Somebody else listens there.
     #[error(
-        "{0} is in use, by another program or by another door of this one: stop that program, or choose another address (--listen, --tls-listen, --proxy-listen)"
+        "{0} is in use, by another program or by another door of this one: stop that program, or choose another address (--listen, --tls-listen, --proxy-listen, --admin-listen)"
     )]
     InUse(ListenAddr),
     /// Somebody else has the port for datagrams.
@@ -96,7 +96,7 @@ pub enum BindError {
     DatagramsInUse(SocketAddr),
     /// The port needs a privilege that we do not have.
     #[error(
-        "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another (--listen, --tls-listen, --proxy-listen)"
+        "not allowed to listen on {0}: ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another (--listen, --tls-listen, --proxy-listen, --admin-listen)"
     )]
     NotAllowed(ListenAddr),
     /// The file cannot be made.

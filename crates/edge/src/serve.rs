@@ -3,7 +3,7 @@
 
 use crate::body::RequestBody;
 use crate::client::{Arrival, Connection, Trust};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
 use crate::proxy::Introduced;
@@ -11,6 +11,7 @@ use crate::quic::{self, QuicDoor};
 use crate::reply::{Reply, mark};
 use crate::tcp::{self, Door, http1_builder, http2_builder};
 use crate::tls::TlsFacts;
+use crate::traffic::Traffic;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::uri::Authority;
@@ -47,6 +48,8 @@ pub struct Visit {
     pub client: Client,
     /// The moment by which everything about this request is judged.
     pub now: Now,
+    /// How long ago that was, for whoever counts.
+    pub stopwatch: Stopwatch,
     /// The head of the request.
     pub request: Parts,
     /// What comes behind it. Nothing of it is read before somebody does.
@@ -75,6 +78,8 @@ pub struct Edge<S> {
     pub faults: FaultReplies,
     /// What is answered to callers who speak clearly and should not.
     pub secrecy: Secrecy,
+    /// Where connections are counted.
+    pub traffic: Arc<Traffic>,
 }
 
 /// How many connections may be open at once.
@@ -106,7 +111,8 @@ where
     /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish, unless `hurry` is
     /// ready first.
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
-        let Self { doors, quic_doors, trust, clock, limits, drain, service, faults, secrecy } = self;
+        let Self { doors, quic_doors, trust, clock, limits, drain, service, faults, secrecy, traffic } = self;
+        let faults = traffic.counting(faults);
         let crowd = Arc::new(Crowd::new(limits.all, limits.each));
         let house = Arc::new(House {
             trust,
@@ -121,6 +127,7 @@ where
             hsts: secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok()),
             quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
             closing: AtomicBool::new(false),
+            traffic,
         });
         let (stage, stages) = watch::channel(Stage::Serving);
         let at = |house: &Arc<House<S>>| (Arc::clone(house), Arc::clone(&crowd), stages.clone());
@@ -234,6 +241,7 @@ pub(crate) struct House<S> {
     hsts: Option<HeaderValue>,
     quic_ports: Vec<u16>,
     closing: AtomicBool,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 impl<S> House<S> {
@@ -319,19 +327,20 @@ where
     let closes = fault == Some(HttpFault::BadRequest)
         || request.headers.contains_key(header::TRANSFER_ENCODING)
         || house.is_closing();
-    let now = house.clock.now();
+    let (now, stopwatch) = house.clock.begin();
     let is_trusted = house.trust.is_trusted(line.peer);
     let elsewhere = line.redirect_to.filter(|_| is_to_be_redirected(&request, is_trusted));
     let is_secret = line.tls.is_some() || (is_trusted && came_by_https(&request));
     let mut reply = match (fault, elsewhere) {
         (Some(fault), _) => (house.faults)(fault),
         (None, Some(port)) => {
+            house.traffic.redirect();
             to_https(&request, port).unwrap_or_else(|| (house.faults)(HttpFault::BadRequest))
         }
         (None, None) => {
             let connection = line.facts(http_version(version), rtt_ms);
             let client = house.trust.client(&connection, &request.headers);
-            let visit = Visit { client, now, request, body, connection };
+            let visit = Visit { client, now, stopwatch, request, body, connection };
             // The call itself may panic as well as the future that it makes.
             let answer = AssertUnwindSafe(async { (house.service)(visit).await }).catch_unwind().await;
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
@@ -489,6 +498,7 @@ pub(crate) mod tests {
             service,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
+            traffic: Arc::default(),
         }
     }
 

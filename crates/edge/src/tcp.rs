@@ -11,6 +11,7 @@ use crate::serve::{
     HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, finish, reached,
 };
 use crate::tls::{HANDSHAKE, Tls, TlsFacts, first_byte_of, was_a_proof};
+use crate::traffic::Way;
 use crate::wire::{Stream, Wire};
 use bytes::{BufMut, BytesMut};
 use http::Request;
@@ -129,6 +130,7 @@ pub(crate) async fn accept<S, F>(
     const FIRST_PAUSE: Duration = Duration::from_millis(10);
     const LONGEST_PAUSE: Duration = Duration::from_secs(1);
     let Door { listener, manner } = door;
+    let way = Way::of(&manner);
     let mut pause = FIRST_PAUSE;
     // Whoever waits in the kernel's queue at the end would be sent away with the door: they are let in, but not for ever.
     let mut last = BACKLOG;
@@ -153,12 +155,16 @@ pub(crate) async fn accept<S, F>(
         pause = FIRST_PAUSE;
         // Who has as many connections as they may is not told so: to tell them would take a connection.
         let Some(peer) = caller.peer() else { continue };
-        let Ok(seat) = house.seat(&crowd, peer) else { continue };
+        let Ok(seat) = house.seat(&crowd, peer) else {
+            house.traffic.over_limit(way);
+            continue;
+        };
         // Beyond the limit one connection per door waits here, and the others in the kernel's queue. Who was let in is
         // not sent away any more.
         let place = crowd.place().await;
         let (house, crowd, manner) = (Arc::clone(&house), Arc::clone(&crowd), manner.clone());
         let (stages, mut ended) = (stages.clone(), stages.clone());
+        let presence = house.traffic.enter(way);
         tokio::spawn(async move {
             tokio::select! {
                 biased;
@@ -166,7 +172,7 @@ pub(crate) async fn accept<S, F>(
                 // Whatever a connection waits for, be it a handshake: time is up.
                 () = reached(&mut ended, Stage::Ended) => {}
             }
-            drop((place, seat));
+            drop((place, seat, presence));
         });
     }
 }
@@ -217,7 +223,9 @@ async fn greet<S, F>(
         };
         let Ok(introduced) = introduced else { return };
         if let Some(introduced) = &introduced {
-            let Ok(seat) = house.seat(crowd, introduced.address) else { return };
+            let Ok(seat) = house.seat(crowd, introduced.address) else {
+                return house.traffic.over_limit(Way::Introduced);
+            };
             _seat = seat;
         }
         line.introduced = Some(introduced);
@@ -260,7 +268,13 @@ async fn greet<S, F>(
         shaken = tls.accept(stream) => shaken,
         () = reached(&mut stages, Stage::Draining) => return,
     };
-    let Ok(stream) = shaken else { return };
+    let Ok(stream) = shaken else {
+        return house.traffic.failed_handshake(if line.introduced.is_some() {
+            Way::Introduced
+        } else {
+            Way::Tls
+        });
+    };
     if was_a_proof(stream.get_ref().1) {
         return;
     }

@@ -34,6 +34,8 @@ pub struct Config {
     pub tls: TlsConfig,
     /// Where trusted proxies introduce callers.
     pub proxy_listen: Vec<ListenAddr>,
+    /// Where the operator looks.
+    pub admin: AdminConfig,
     /// Where data is kept.
     pub data_dir: PathBuf,
     /// The server that keeps the records; `None` for a file in the data folder.
@@ -112,6 +114,19 @@ impl TlsConfig {
             Certificates::read(&self.certificates).map(Some)
         }
     }
+}
+
+/// The operator's own listener.
+#[derive(Clone, Debug, Default)]
+pub struct AdminConfig {
+    /// Where it is.
+    pub listen: Vec<ListenAddr>,
+    /// Whether it is there only because nobody said otherwise: then it is done without where another program is.
+    pub is_default: bool,
+    /// Whether others than this machine may connect.
+    pub is_open: bool,
+    /// Names beside `localhost` under which it is asked.
+    pub hosts: Vec<String>,
 }
 
 /// How long browsers are told to come by HTTPS alone, unless an operator says otherwise.
@@ -274,6 +289,7 @@ impl Reader<'_> {
         {
             self.problem("listen", "is `none`, and there is no other door: set tls_listen or proxy_listen");
         }
+        let admin = self.admin();
         let facts = self.facts();
         let data_dir =
             self.one("data_dir", "a folder", |text| (!text.is_empty()).then(|| PathBuf::from(text)));
@@ -327,6 +343,7 @@ impl Reader<'_> {
             listen: listen?,
             tls: tls?,
             proxy_listen: proxy_listen?,
+            admin: admin?,
             data_dir: data_dir?,
             database: database?,
             counters: counters?,
@@ -365,6 +382,28 @@ impl Reader<'_> {
             return Some(Vec::new());
         }
         self.all("listen", &format!("{LISTEN}, or `none` alone"), |text| text.parse().ok())
+    }
+
+    fn admin(&mut self) -> Option<AdminConfig> {
+        let given = &self.given["admin_listen"];
+        let is_default = given.source == Source::Default;
+        let listen = if given.values == ["none"] {
+            Some(Vec::new())
+        } else {
+            self.all("admin_listen", &format!("{LISTEN}, or `none` alone"), |text| text.parse().ok())
+        };
+        let is_open = self.switch("admin_open");
+        let hosts = self.each("admin_host", "a DNS name such as ipse-1.internal, without a port", dns_name);
+        let (listen, is_open, hosts) = (listen?, is_open?, hosts?);
+        let outside = listen.iter().find(|address| !is_of_this_machine(address));
+        match outside {
+            Some(address) if !is_open => {
+                let what = format!("{address} {OPEN_TO_OTHERS}");
+                self.problem("admin_listen", &what);
+                None
+            }
+            _ => Some(AdminConfig { listen, is_default, is_open, hosts }),
+        }
     }
 
     fn tls(&mut self) -> Option<TlsConfig> {
@@ -774,6 +813,18 @@ impl Reader<'_> {
             return Some(Vec::new());
         }
         self.all("trusted_proxy", "a network such as 10.0.0.0/8, an address, or `none` alone", network)
+    }
+}
+
+/// What is said of an address at which others than this machine could connect.
+pub(crate) const OPEN_TO_OTHERS: &str = "would show others than this machine how the server is doing, without a password: \
+     keep it to loopback, or put a firewall before it and say so with admin_open";
+
+/// Whether nobody but this machine can connect to an address, as far as that is known before it is opened.
+fn is_of_this_machine(address: &ListenAddr) -> bool {
+    match address {
+        ListenAddr::Socket(address) => address.ip().to_canonical().is_loopback(),
+        ListenAddr::Localhost(_) | ListenAddr::Unix(_) | ListenAddr::Handed(_) => true,
     }
 }
 

@@ -86,12 +86,16 @@ impl Geo {
 
     /// Takes what is in the file now, if there is another file than before or `asked`. What cannot be used is told, and
     /// the atlas stays. Everything dear happens here, beside the requests; they only see another pointer.
-    pub(crate) fn refresh(&mut self, asked: bool) {
+    ///
+    /// Says whether something new is served, or could not be; `None` if there was nothing new.
+    pub(crate) fn refresh(&mut self, asked: bool) -> Option<bool> {
         if !self.watched.has_changed() && !asked {
-            return;
+            return None;
         }
         let file = self.watched.path().display().to_string();
-        match self.watched.load() {
+        let loaded = self.watched.load();
+        let is_served = loaded.is_ok();
+        match loaded {
             Ok(atlas) => {
                 let new = Arc::new(atlas);
                 let old = self.atlas.swap(Arc::clone(&new));
@@ -100,6 +104,7 @@ impl Geo {
             }
             Err(error) => tracing::warn!(file, %error, "the geo data cannot be used; the old is served on"),
         }
+        Some(is_served)
     }
 }
 

@@ -8,6 +8,7 @@ mod error;
 mod geo;
 mod logs;
 mod nodes;
+mod operator;
 mod process;
 mod server;
 mod settings;

@@ -1,21 +1,22 @@
 //! The wiring: store, keys, counters, API and pages behind the edge; start and stop.
 
-use crate::config::Config;
+use crate::config::{Config, OPEN_TO_OTHERS};
 use crate::error::Error;
 use crate::geo::{Geo, Origin};
 use crate::nodes;
+use crate::operator::{Health, History, Operator, SAMPLE_EVERY, Sights};
 use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
 use http::Method;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{
-    Acme, BindError, CertificateError, Certificates, Clock, Door, Edge, Entrance, Handed, ListenAddr,
-    Listener, Manner, Opening, QuicDoor, Secrecy, Tls, Trust, Visit,
+    Acme, BindError, CertificateError, Certificates, Clock, ConnectionLimits, Door, Edge, Entrance, Handed,
+    ListenAddr, Listener, Manner, Opening, QuicDoor, Secrecy, Tls, Traffic, Trust, Visit,
 };
 use ipse_geo::Atlas;
 use ipse_model::Now;
-use ipse_site::{Examination, Site, SitePlan};
+use ipse_site::{Desk, Examination, Site, SitePlan};
 use ipse_store::{
     BootId, Claim, Counters, Counting, DataFolder, Database, DoctorLinks, Engine, FolderLock, KeyNews,
     KeyTable, Ledger, Node, Outage, Records, Shared,
@@ -39,6 +40,8 @@ const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 const TAKE_OVER_EVERY: Duration = Duration::from_millis(20);
 /// How long it waits: longer than the other one may take to finish.
 const TAKE_OVER_WITHIN: Duration = Duration::from_secs(3700);
+/// How many may be connected to the operator's listener: whoever collects metrics, a balancer, and a few people.
+const OPERATORS: ConnectionLimits = ConnectionLimits { all: 64, each: 64 };
 
 /// A server that is ready: its doors are open, and connections wait to be accepted.
 pub struct Server {
@@ -47,6 +50,8 @@ pub struct Server {
     doors: Doors,
     addresses: Vec<SocketAddr>,
     urls: Vec<String>,
+    operator_addresses: Vec<SocketAddr>,
+    started: Now,
     base_url: String,
     records: Records,
     claim: Claim,
@@ -117,15 +122,18 @@ impl Server {
                 return Err(error);
             }
         };
+        let operator_addresses = doors.operator.iter().filter_map(|door| port_of(&door.listener)).collect();
         let addresses = doors.streams.iter().filter_map(|door| port_of(&door.listener)).collect();
         let urls = doors.streams.iter().map(url).collect();
         let reload = Arc::new(Notify::new());
         Ok(Self {
+            started: clock.now(),
             config,
             clock,
             doors,
             addresses,
             urls,
+            operator_addresses,
             base_url,
             records,
             claim,
@@ -150,6 +158,12 @@ impl Server {
     #[must_use]
     pub fn urls(&self) -> &[String] {
         &self.urls
+    }
+
+    /// Where the operator looks.
+    #[must_use]
+    pub fn operator_addresses(&self) -> &[SocketAddr] {
+        &self.operator_addresses
     }
 
     /// The address under which callers reach it.
@@ -198,7 +212,7 @@ impl Server {
         let Self {
             config,
             clock,
-            doors,
+            mut doors,
             base_url,
             records,
             claim,
@@ -208,6 +222,7 @@ impl Server {
             geo,
             site,
             reload,
+            started,
             ..
         } = self;
         let doctor =
@@ -217,18 +232,42 @@ impl Server {
         let replies = Replies::new(links.clone());
         let lookup =
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&counters), atlas: Arc::clone(&atlas) };
-        let house = Arc::new(House { api: Api::new(lookup, &links), site: Arc::clone(&site), atlas, doctor });
+        let site_of_house = Arc::clone(&site);
+        let house = Arc::new(House {
+            api: Api::new(lookup, &links),
+            site: site_of_house,
+            atlas: Arc::clone(&atlas),
+            doctor,
+        });
+        let (health, traffic) = (Arc::new(Health::default()), Arc::<Traffic>::default());
+        let sights = Sights {
+            requests: Arc::clone(house.api.requests()),
+            visits: Arc::clone(site.visits()),
+            traffic: Arc::clone(&traffic),
+            keys: Arc::clone(&keys),
+            atlas,
+            certificates: doors.certificates.clone(),
+            health: Arc::clone(&health),
+            counters: Box::new({
+                let counters = Arc::clone(&counters);
+                move || counters.engine_report()
+            }),
+            requests_fail: Box::new({
+                let house = Arc::clone(&house);
+                move || house.api.is_failing()
+            }),
+            most_connections: config.limits.all,
+            started,
+        };
+        let overseeing =
+            oversee(std::mem::take(&mut doors.operator), sights, Desk::new(links), &config, &clock);
 
         let (ending, ended) = watch::channel(false);
-        let tending = tokio::spawn(tend_accounts(site, clock.clone()));
-        let mut refreshing = tokio::spawn(refresh_keys(
-            keys,
-            records.key_news(),
-            Arc::clone(&counters),
-            clock.clone(),
-            ended.clone(),
-        ));
-        let mut folding = tokio::spawn(fold(Arc::clone(&counters), clock.clone(), ended.clone()));
+        let tending = tokio::spawn(tend_accounts(site, Arc::clone(&health), clock.clone()));
+        let tasks = || (Arc::clone(&health), clock.clone(), ended.clone());
+        let mut refreshing =
+            tokio::spawn(refresh_keys(keys, records.key_news(), Arc::clone(&counters), tasks()));
+        let mut folding = tokio::spawn(fold(Arc::clone(&counters), tasks()));
         let gathering = tokio::spawn(nodes::gather(
             records.clone(),
             node,
@@ -236,7 +275,7 @@ impl Server {
             clock.clone(),
             ended.clone(),
         ));
-        let mut watching = tokio::spawn(watch_geo(geo, reload, ended));
+        let mut watching = tokio::spawn(watch_geo(geo, reload, tasks()));
         let updating = update::keep_updated(&config, &clock);
         let https = doors.first(is_tls).filter(|_| config.tls.redirect);
         let public_port = config.public_https_port();
@@ -260,6 +299,7 @@ impl Server {
                 public_port,
                 hsts: config.tls.hsts,
             },
+            traffic,
         };
         // A server that no longer folds, or sees no changes of keys, must not look healthy.
         let mut failed = None;
@@ -273,6 +313,7 @@ impl Server {
                 _ = &mut watching => failed = Some("the task that watches the geo data"),
                 () = claim.lost() => was_lost = true,
             }
+            health.stop();
         };
         edge.run(stop, hurry).await;
         let _ = ending.send(true);
@@ -287,6 +328,7 @@ impl Server {
         }
         if was_lost {
             // What is in memory is of before the other one began.
+            overseeing.iter().for_each(JoinHandle::abort);
             claim.release().await;
             records.close().await;
             return Err(Error::Refused(
@@ -296,6 +338,8 @@ impl Server {
         }
         let closed = counters.close(clock.now()).await;
         claim.release().await;
+        // To the very end it is told that this node is not ready any more.
+        overseeing.iter().for_each(JoinHandle::abort);
         records.close().await;
         closed?;
         match failed {
@@ -309,6 +353,8 @@ impl Server {
 struct Doors {
     streams: Vec<Door>,
     datagrams: Vec<QuicDoor>,
+    /// Those of the operator alone.
+    operator: Vec<Door>,
     certificates: Option<Arc<Certificates>>,
     acme: Option<Acme>,
 }
@@ -333,7 +379,8 @@ fn open_doors(config: &Config, handed: &mut Handed, now: Now) -> Result<Doors, E
     let (certificates, acme) = open_certificates(config, now)?;
     let tls = certificates.as_ref().map(Tls::new);
     let tls = tls.transpose().map_err(CertificateError::Made)?;
-    let mut doors = Doors { streams: Vec::new(), datagrams: Vec::new(), certificates, acme };
+    let (streams, datagrams, operator) = (Vec::new(), Vec::new(), Vec::new());
+    let mut doors = Doors { streams, datagrams, operator, certificates, acme };
     let mut open = |addresses: &[ListenAddr], datagrams: bool, manner: Manner| {
         let opened = ipse_edge::bind(addresses, Opening { datagrams, shared: config.reuse_port }, handed)?;
         let with_manner = |listener| Door { listener, manner: manner.clone() };
@@ -350,7 +397,92 @@ fn open_doors(config: &Config, handed: &mut Handed, now: Now) -> Result<Doors, E
         let quic = |source| Error::System { what: "cannot open a door for HTTP/3", source };
         doors.datagrams.push(QuicDoor::open(socket, tls).map_err(quic)?);
     }
+    doors.operator = open_operators_doors(config, handed)?;
     Ok(doors)
+}
+
+/// Opens the operator's listener. Where nobody asked for it and another program is there, perhaps a second server of this
+/// kind, it is done without.
+fn open_operators_doors(config: &Config, handed: &mut Handed) -> Result<Vec<Door>, Error> {
+    let admin = &config.admin;
+    let opening = Opening { datagrams: false, shared: config.reuse_port };
+    let opened = match ipse_edge::bind(&admin.listen, opening, handed) {
+        Err(BindError::InUse(address)) if admin.is_default => {
+            tracing::warn!(
+                "{address} is in use, so there is no operator's listener; choose another address with --admin-listen, or none"
+            );
+            return Ok(Vec::new());
+        }
+        opened => opened?.streams,
+    };
+    // Of sockets that were handed over it is only known now where they are.
+    let outside =
+        opened.iter().filter_map(port_of).find(|address| !address.ip().to_canonical().is_loopback());
+    match outside {
+        Some(address) if !admin.is_open => {
+            Err(Error::Refused(format!("the operator's listener at {address} {OPEN_TO_OTHERS}")))
+        }
+        Some(address) => {
+            tracing::warn!(
+                "the operator's listener at {address} is open to others than this machine, without a password"
+            );
+            Ok(clear(opened))
+        }
+        None => Ok(clear(opened)),
+    }
+}
+
+fn clear(listeners: Vec<Listener>) -> Vec<Door> {
+    listeners.into_iter().map(|listener| Door { listener, manner: Manner::Clear }).collect()
+}
+
+/// Answers the operator, and takes samples for the overview, until both are aborted.
+fn oversee(
+    doors: Vec<Door>,
+    sights: Sights,
+    desk: Desk,
+    config: &Config,
+    clock: &Clock,
+) -> Vec<JoinHandle<()>> {
+    if doors.is_empty() {
+        return Vec::new();
+    }
+    let (sights, history) = (Arc::new(sights), Arc::new(History::default()));
+    let sampling = tokio::spawn({
+        let (sights, history, clock) = (Arc::clone(&sights), Arc::clone(&history), clock.clone());
+        async move {
+            let mut ticks = every(SAMPLE_EVERY);
+            loop {
+                ticks.tick().await;
+                history.take(sights.sample(), clock.now());
+            }
+        }
+    });
+    let operator = Arc::new(Operator {
+        sights,
+        history,
+        desk,
+        hosts: config.admin.hosts.clone(),
+        trust: config.trust.clone(),
+        entrances: config.entrances(),
+    });
+    let replies = Replies::new(config.links(String::new()));
+    let edge = Edge {
+        doors,
+        quic_doors: Vec::new(),
+        trust: config.trust.clone(),
+        clock: clock.clone(),
+        limits: OPERATORS,
+        drain: Duration::ZERO,
+        service: move |visit| {
+            let operator = Arc::clone(&operator);
+            async move { operator.answer(&visit) }
+        },
+        faults: Arc::new(move |fault| replies.fault(fault)),
+        secrecy: Secrecy::default(),
+        traffic: Arc::default(),
+    };
+    vec![sampling, tokio::spawn(edge.run(std::future::pending(), std::future::pending()))]
 }
 
 /// Waits for whoever serves from this folder to stop: we were started to take over.
@@ -465,12 +597,14 @@ impl Doctor {
     }
 }
 
+/// What every task has that does something again and again: where it tells how that goes, the clock, and the end.
+type Task = (Arc<Health>, Clock, watch::Receiver<bool>);
+
 async fn refresh_keys(
     keys: Arc<KeyTable>,
     news: KeyNews,
     counters: Arc<Engine>,
-    clock: Clock,
-    mut ended: watch::Receiver<bool>,
+    (health, clock, mut ended): Task,
 ) {
     let mut ticks = every(news.look_every());
     let mut failing = false;
@@ -481,7 +615,9 @@ async fn refresh_keys(
             () = news.heard() => {}
             _ = ticks.tick() => {}
         }
-        match keys.refresh(clock.now()).await {
+        let refreshed = keys.refresh(clock.now()).await;
+        health.keys.beat(refreshed.is_ok(), clock.now());
+        match refreshed {
             Ok(()) => {
                 keys.take_gone().into_iter().for_each(|id| counters.forget(id));
                 if std::mem::replace(&mut failing, false) {
@@ -498,7 +634,7 @@ async fn refresh_keys(
 }
 
 /// Tells owners what happened to their keys, and clears away what has ended.
-async fn tend_accounts(site: Arc<Site<Engine>>, clock: Clock) {
+async fn tend_accounts(site: Arc<Site<Engine>>, health: Arc<Health>, clock: Clock) {
     let mut ticks = every(TELL_EVERY);
     let mut since_swept = SWEEP_EVERY;
     let mut failing = false;
@@ -513,6 +649,7 @@ async fn tend_accounts(site: Arc<Site<Engine>>, clock: Clock) {
             }
             told => told,
         };
+        health.accounts.beat(done.is_ok(), now);
         match done {
             Ok(()) => failing = false,
             // Told once, until it works again.
@@ -524,7 +661,7 @@ async fn tend_accounts(site: Arc<Site<Engine>>, clock: Clock) {
     }
 }
 
-async fn fold(counters: Arc<Engine>, clock: Clock, mut ended: watch::Receiver<bool>) {
+async fn fold(counters: Arc<Engine>, (health, clock, mut ended): Task) {
     let mut ticks = every(FOLD_EVERY);
     let mut failing = false;
     let mut is_away = false;
@@ -532,7 +669,9 @@ async fn fold(counters: Arc<Engine>, clock: Clock, mut ended: watch::Receiver<bo
         if let Engine::Shared(shared) = &*counters {
             tell_outage(shared, &mut is_away);
         }
-        match counters.fold(clock.now()).await {
+        let folded = counters.fold(clock.now()).await;
+        health.folds.beat(folded.is_ok(), clock.now());
+        match folded {
             Ok(()) => {
                 if std::mem::replace(&mut failing, false) {
                     tracing::info!("counts are written to the database again");
@@ -588,7 +727,7 @@ async fn open_counters(
 }
 
 /// Looks at the file of the geo data each second, and when it is asked to.
-async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver<bool>) {
+async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, (health, clock, mut ended): Task) {
     let (ask, asks) = std::sync::mpsc::channel();
     let (tell, mut told) = tokio::sync::mpsc::channel(1);
     // Reading a snapshot takes a part of a second of one core, which no request must wait for: a thread of its own can
@@ -596,7 +735,9 @@ async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, mut ended: watch::Receiver
     let reader = std::thread::Builder::new().name("geo-data".to_owned()).spawn(move || {
         process::give_way();
         while let Ok(asked) = asks.recv() {
-            geo.refresh(asked);
+            if let Some(is_served) = geo.refresh(asked) {
+                health.geo.beat(is_served, clock.now());
+            }
             if tell.blocking_send(()).is_err() {
                 break;
             }

@@ -53,6 +53,28 @@ pub(crate) const SETTINGS: &[Setting] = &[
         help: "Where trusted proxies introduce callers with the PROXY protocol, and nobody else is served; repeatable",
     },
     Setting {
+        name: "admin_listen",
+        default: &["localhost:9464"],
+        shape: Shape::Many,
+        value: "ADDR",
+        help: "Where you, the operator, look: /healthz, /readyz, /metrics and an overview, see docs/metrics.md; repeatable; \
+               `none` for nowhere. Without a password, so other addresses than this machine's own want --admin-open",
+    },
+    Setting {
+        name: "admin_open",
+        default: &["no"],
+        shape: Shape::Switch,
+        value: "yes|no",
+        help: "Let others than this machine connect to the operator's listener: say so when a firewall stands before it",
+    },
+    Setting {
+        name: "admin_host",
+        default: &[],
+        shape: Shape::Many,
+        value: "NAME",
+        help: "A name under which the operator's listener is asked beside addresses and localhost; repeatable",
+    },
+    Setting {
         name: "tls_cert",
         default: &[],
         shape: Shape::Many,

@@ -6,7 +6,9 @@
 mod address;
 mod answer;
 mod client;
+mod counts;
 mod digits;
+mod durations;
 mod fields;
 mod hex;
 mod key;
@@ -24,6 +26,8 @@ mod written;
 pub use address::Address;
 pub use answer::Answer;
 pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
+pub use counts::{Counts, OwnCounts};
+pub use durations::{DURATION_BOUNDS_NS, DURATION_BUCKETS, Durations, duration_bucket};
 pub use fields::{AddressFields, CipherFields, FlagFields, GeoFields, PathFields, ProtocolFields, Success};
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
 pub use limits::{

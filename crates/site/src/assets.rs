@@ -16,6 +16,7 @@ pub(crate) const STYLE: &str = concat!(
     include_str!("../assets/style/docs.css"),
     include_str!("../assets/style/dashboard.css"),
     include_str!("../assets/style/doctor.css"),
+    include_str!("../assets/style/overview.css"),
 );
 /// Crawlers may read the pages, but a lookup tells them nothing but their own address.
 const ROBOTS: &str = "User-agent: *\nDisallow: /api/\n";
@@ -32,6 +33,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/assets/home.js", JS, include_str!("../assets/script/home.js")),
     ("/assets/dashboard.js", JS, include_str!("../assets/script/dashboard.js")),
     ("/assets/docs.js", JS, include_str!("../assets/script/docs.js")),
+    ("/assets/overview.js", JS, include_str!("../assets/script/overview.js")),
     ("/favicon.svg", SVG, include_str!("../assets/favicon.svg")),
     ("/robots.txt", TEXT, ROBOTS),
 ];

@@ -12,10 +12,10 @@ use std::fmt::Write;
 pub(crate) const DAYS: u32 = 30;
 const HOURS: u8 = 24;
 const SECONDS: usize = 60;
-const HEIGHT: u64 = 1_000;
+pub(crate) const HEIGHT: u64 = 1_000;
 /// One refused request beside ten thousand answered ones must still be seen.
 const LEAST_HEIGHT: u64 = 15;
-const COLUMN_WIDTH: usize = 10;
+pub(crate) const COLUMN_WIDTH: usize = 10;
 
 /// A chart of bars, each stacked by what became of the requests.
 #[derive(Debug)]
@@ -266,19 +266,23 @@ fn chart(shape: &Shape, columns: impl Iterator<Item = (String, Outcomes)>, ticks
     }
 }
 
+fn bars(outcomes: Outcomes, top: u64) -> Vec<Bar> {
+    stacked(&counts(outcomes).map(|(class, _, count)| (class, count)), top)
+}
+
 /// The bars of one column, stacked. Small ones are raised until they can be seen, and the largest gives way, so that
 /// the whole is as high as the sum of the requests.
-fn bars(outcomes: Outcomes, top: u64) -> Vec<Bar> {
-    let counts = counts(outcomes).into_iter().filter(|(_, _, count)| *count > 0).collect::<Vec<_>>();
+pub(crate) fn stacked(counts: &[(&'static str, u64)], top: u64) -> Vec<Bar> {
+    let counts: Vec<_> = counts.iter().filter(|(_, count)| *count > 0).collect();
     let mut heights: Vec<u64> =
-        counts.iter().map(|(_, _, count)| share(*count, top).max(LEAST_HEIGHT)).collect();
-    let whole = share(all_of(outcomes), top);
+        counts.iter().map(|(_, count)| share(*count, top).max(LEAST_HEIGHT)).collect();
+    let whole = share(counts.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count)), top);
     let too_high = heights.iter().sum::<u64>().saturating_sub(whole);
     if let Some(largest) = heights.iter_mut().max() {
         *largest = largest.saturating_sub(too_high).max(LEAST_HEIGHT);
     }
     let mut y = HEIGHT;
-    let stacked = counts.iter().zip(heights).map(|((class, _, _), height)| {
+    let stacked = counts.iter().zip(heights).map(|((class, _), height)| {
         y = y.saturating_sub(height);
         Bar { class, y, height }
     });
@@ -286,13 +290,13 @@ fn bars(outcomes: Outcomes, top: u64) -> Vec<Bar> {
 }
 
 /// A count as a part of the height.
-fn share(count: u64, whole: u64) -> u64 {
+pub(crate) fn share(count: u64, whole: u64) -> u64 {
     let exact = u128::from(count) * u128::from(HEIGHT) / u128::from(whole.max(1));
     u64::try_from(exact).unwrap_or(HEIGHT).min(HEIGHT)
 }
 
 /// The number at the top of the axis: the first of 2, 4, 6, 8, 10, 20, 40, 60 … that nothing is higher than.
-fn top(highest: u64) -> u64 {
+pub(crate) fn top(highest: u64) -> u64 {
     let mut power = 1;
     loop {
         let tops = [2, 4, 6, 8, 10].map(|digit: u64| digit.saturating_mul(power));

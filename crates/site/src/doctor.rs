@@ -2,10 +2,11 @@
 //!
 //! It shows what callers and proxies sent, so nothing of it is markup: the template escapes all of it.
 
+use crate::office::Trouble;
 use crate::page::{Here, Page};
-use crate::reply::{self, Keep};
+use crate::reply::{self, Keep, Private};
 use askama::Template;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use ipse_edge::{Diagnosis, Peer, Reading, Remark, Reply, Visit, Weight};
 use ipse_model::Links;
 use std::fmt::Write;
@@ -47,12 +48,13 @@ impl Doctor<'_> {
     }
 }
 
+const TITLE: &str = "What this server saw";
+const DESCRIPTION: &str = "How this server found out who called, and what of it could be a lie.";
+
 /// People get a page, and programs the same as text.
 pub(crate) fn answer(links: &Links, visit: &Visit, examination: &Examination<'_>) -> Reply {
     let mut reply = if reply::names_html(&visit.request.headers) {
-        let title = "What this server saw";
-        let description = "How this server found out who called, and what of it could be a lie.";
-        let page = Page::public(links, Here::Elsewhere, title, description);
+        let page = Page::public(links, Here::Elsewhere, TITLE, DESCRIPTION);
         let Examination { diagnosis, setup, forged } = *examination;
         let lie = lie(forged, &format!("{}{}", links.base_url, visit.request.uri.path()));
         reply::page(links, Keep::Never, &Doctor { page, diagnosis, setup, lie })
@@ -63,6 +65,22 @@ pub(crate) fn answer(links: &Links, visit: &Visit, examination: &Examination<'_>
         .headers_mut()
         .insert(header::HeaderName::from_static("x-robots-tag"), HeaderValue::from_static("noindex"));
     reply
+}
+
+/// The same at the operator's own listener, which needs no link. `host` is where that was asked.
+pub(crate) fn answer_operator(
+    links: &Links,
+    visit: &Visit,
+    host: &str,
+    examination: &Examination<'_>,
+) -> Result<Reply, Trouble> {
+    if !reply::names_html(&visit.request.headers) {
+        return Ok(reply::private_text(StatusCode::OK, examination_as_text(examination)));
+    }
+    let page = Page::operators(links, Here::Doctor, TITLE, DESCRIPTION);
+    let Examination { diagnosis, setup, forged } = *examination;
+    let lie = lie(forged, &format!("http://{host}/doctor"));
+    reply::private(Private::OK, &Doctor { page, diagnosis, setup, lie })
 }
 
 /// A command that sends all these header lines to an address.
@@ -182,7 +200,7 @@ mod tests {
     use super::*;
     use crate::links::tests::links;
     use http::{HeaderMap, HeaderName, Request};
-    use ipse_edge::{Connection, FactHeaders, RequestBody, Trust};
+    use ipse_edge::{Connection, FactHeaders, RequestBody, Stopwatch, Trust};
     use ipse_model::Now;
     use std::str::FromStr;
 
@@ -205,8 +223,8 @@ mod tests {
         let connection = Connection::imagined(peer.parse().unwrap());
         let diagnosis = trust.explain(&connection, &request.headers);
         let now = Now { unix_ms: 0, boot_ms: 0 };
-        let visit =
-            Visit { client: diagnosis.client.clone(), now, request, body: RequestBody::empty(), connection };
+        let (client, stopwatch) = (diagnosis.client.clone(), Stopwatch::begun());
+        let visit = Visit { client, now, stopwatch, request, body: RequestBody::empty(), connection };
         let examination =
             Examination { diagnosis: &diagnosis, setup: &trust.review(&[]), forged: &trust.forged_headers() };
         let (head, body) = ipse_edge::whole(answer(&links(), &visit, &examination));

@@ -16,6 +16,8 @@ pub(crate) struct Page<'a> {
     pub(crate) links: &'a Links,
     /// Whoever is signed in, on pages that are theirs.
     pub(crate) member: Option<&'a Member>,
+    /// Whether it stands at the operator's own listener, where no other pages are.
+    pub(crate) is_operators: bool,
 }
 
 /// The pages that the navigation names.
@@ -26,6 +28,8 @@ pub(crate) enum Here {
     SignIn,
     Keys,
     Account,
+    Overview,
+    Doctor,
     /// A page that the navigation does not name: the front page, which the brand links to, or an error.
     Elsewhere,
 }
@@ -40,12 +44,18 @@ pub(crate) struct Entry<'a> {
 impl<'a> Page<'a> {
     /// A page that is the same for everybody.
     pub(crate) fn public(links: &'a Links, here: Here, title: &'a str, description: &'static str) -> Self {
-        Self { title, description, here, links, member: None }
+        Self { title, description, here, links, member: None, is_operators: false }
     }
 
     /// A page that only its member sees.
     pub(crate) fn of(member: &'a Member, links: &'a Links, here: Here, title: &'a str) -> Self {
-        Self { title, description: "Your keys and your account.", here, links, member: Some(member) }
+        let description = "Your keys and your account.";
+        Self { title, description, here, links, member: Some(member), is_operators: false }
+    }
+
+    /// A page of the operator's own listener.
+    pub(crate) fn operators(links: &'a Links, here: Here, title: &'a str, description: &'static str) -> Self {
+        Self { title, description, here, links, member: None, is_operators: true }
     }
 }
 
@@ -74,6 +84,13 @@ impl Page<'_> {
 
     pub(crate) fn navigation(&self) -> Vec<Entry<'_>> {
         let entry = |href, text, page| Entry { href, text, is_here: self.here == page };
+        if self.is_operators {
+            return vec![
+                entry("/", "Overview", Here::Overview),
+                entry("/doctor", "Doctor", Here::Doctor),
+                Entry { href: "/metrics", text: "Metrics", is_here: false },
+            ];
+        }
         if self.member.is_some() {
             return vec![
                 entry("/dashboard", "Keys", Here::Keys),

@@ -102,6 +102,11 @@ pub(crate) fn private(private: Private, template: &impl Template) -> Result<Repl
     Ok(reply)
 }
 
+/// A text for one pair of eyes, of whatever status.
+pub(crate) fn private_text(status: StatusCode, text: String) -> Reply {
+    closed(status, TEXT, text)
+}
+
 /// What was asked for is done; the browser goes on to this page of ours.
 pub(crate) fn see_other(path: &str, cookies: &[HeaderValue]) -> Reply {
     let mut reply = closed(StatusCode::SEE_OTHER, TEXT, Bytes::new());

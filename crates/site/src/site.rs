@@ -14,6 +14,7 @@ use crate::operator::Operator;
 use crate::reply::Fixed;
 use crate::route::{self, Manner, Public, Route};
 use crate::told::{Unread, busy, records_are_away, unread};
+use crate::visits::PageVisits;
 use crate::{assets, docs, enterprise, home, key_page, keys, legal, reply};
 use http::{Method, header};
 use ipse_edge::{BodyFault, Reply, Visit};
@@ -30,6 +31,7 @@ pub struct Site<C> {
     enterprise: Fixed,
     privacy: Fixed,
     terms: Fixed,
+    visits: Arc<PageVisits>,
 }
 
 /// What a site is made of.
@@ -76,6 +78,7 @@ impl<C: Counters> Site<C> {
             enterprise: Fixed::new(enterprise::answer(&links, &operator)),
             privacy: Fixed::new(legal::privacy(&links, &operator)),
             terms: Fixed::new(legal::terms(&links, &operator)),
+            visits: Arc::default(),
             office: Arc::new(Office {
                 links,
                 records,
@@ -93,11 +96,23 @@ impl<C: Counters> Site<C> {
     /// Answers everything outside `/api` and `/openapi.json`, with what the atlas knows of the visitor.
     pub async fn answer(&self, visit: &Visit, atlas: &Atlas) -> Reply {
         let reply = reply::packed(self.plain(visit, atlas).await, &visit.request.headers);
-        if route::is_for_members(visit.request.uri.path()) {
+        let reply = if route::is_for_members(visit.request.uri.path()) {
             reply::closed_again(reply)
         } else {
             reply::opened(reply)
-        }
+        };
+        self.note(visit, reply)
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn visits(&self) -> &Arc<PageVisits> {
+        &self.visits
+    }
+
+    fn note(&self, visit: &Visit, reply: Reply) -> Reply {
+        self.visits.note(reply.status(), visit.request.version, visit.stopwatch.elapsed_ns());
+        reply
     }
 
     async fn plain(&self, visit: &Visit, atlas: &Atlas) -> Reply {
@@ -127,7 +142,7 @@ impl<C: Counters> Site<C> {
     /// What the doctor tells about one request. Whoever may not see it gets what [`answer`](Self::answer) says.
     #[must_use]
     pub fn examine(&self, visit: &Visit, examination: &Examination<'_>) -> Reply {
-        doctor::answer(&self.office.links, visit, examination)
+        self.note(visit, doctor::answer(&self.office.links, visit, examination))
     }
 
     /// Writes to the owners of keys what they want to know. To be called every few seconds.
@@ -335,7 +350,7 @@ mod tests {
     use crate::packing::tests::unpacked;
     use bytes::Bytes;
     use http::{HeaderMap, Request, StatusCode};
-    use ipse_edge::{Connection, RequestBody};
+    use ipse_edge::{Connection, RequestBody, Stopwatch};
     use ipse_model::{Address, Client, Degrees, HttpVersion, Network, Now, Place};
     use ipse_store::{DataFolder, Ledger};
     use std::net::IpAddr;
@@ -416,8 +431,14 @@ mod tests {
         };
         let now = NOW;
         let connection = Connection::imagined(client.address.ip());
-        let visit =
-            Visit { client, now, request: request.into_parts().0, body: RequestBody::empty(), connection };
+        let visit = Visit {
+            client,
+            now,
+            stopwatch: Stopwatch::begun(),
+            request: request.into_parts().0,
+            body: RequestBody::empty(),
+            connection,
+        };
         let (runtime, site) = &*SITE;
         let (head, body) = ipse_edge::whole(runtime.block_on(site.answer(&visit, atlas)));
         (head.status, head.headers, body)

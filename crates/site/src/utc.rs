@@ -29,6 +29,12 @@ impl Moment {
     }
 }
 
+/// `14:03:07 UTC`, where every second counts.
+pub(crate) fn clock(unix_ms: i64) -> String {
+    let moment = Timestamp::from_second(unix_ms.div_euclid(1000)).unwrap_or(Timestamp::UNIX_EPOCH);
+    moment.to_zoned(TimeZone::UTC).strftime("%H:%M:%S UTC").to_string()
+}
+
 /// The day of a moment.
 pub(crate) fn day_of(unix_ms: i64) -> Day {
     Now { unix_ms, boot_ms: 0 }.day()

@@ -1,6 +1,6 @@
 //! `Counters`: may this request be answered?
 
-use crate::{Error, Ledger, Shared};
+use crate::{CountersReport, Error, Ledger, Shared};
 use ipse_model::{Charge, Day, DayAllowance, Key, KeyId, Now};
 use std::sync::Arc;
 
@@ -59,6 +59,9 @@ pub trait Counters: Send + Sync + 'static {
 
     /// Forgets a key that was deleted.
     fn forget(&self, key: KeyId);
+
+    /// How the engine is doing.
+    fn engine_report(&self) -> CountersReport;
 }
 
 /// The engine that a server counts with.
@@ -121,6 +124,13 @@ impl Counters for Engine {
         match self {
             Self::Ledger(ledger) => ledger.forget(key),
             Self::Shared(shared) => shared.forget(key),
+        }
+    }
+
+    fn engine_report(&self) -> CountersReport {
+        match self {
+            Self::Ledger(ledger) => ledger.engine_report(),
+            Self::Shared(shared) => shared.engine_report(),
         }
     }
 }

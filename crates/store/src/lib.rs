@@ -12,6 +12,7 @@ mod keytable;
 mod ledger;
 mod records;
 mod redis;
+mod report;
 mod tally;
 
 pub use boot::BootId;
@@ -30,3 +31,4 @@ pub use records::{
 pub use redis::{
     Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport, steps,
 };
+pub use report::CountersReport;

@@ -30,6 +30,7 @@ const DOORS: &[(&[&str], &[&str])] = &[
     (&["csv", "reqwest", "tzf-rs"], &["ipse-geodata"]),
     // Campaigns hold the snapshot to what the vendors' own reader says.
     (&["maxminddb"], &["ipse-geodata", "ipse-torture"]),
+    (&["prometheus-client"], &["ipse"]),
     (&["clap", "toml", "figment"], &["ipse", "ipse-torture", "xtask"]),
     (&["anyhow"], &["ipse", "ipse-testkit", "ipse-torture", "xtask"]),
 ];

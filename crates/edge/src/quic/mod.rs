@@ -12,6 +12,7 @@ use crate::serve::{
     HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, TooMany, Visit, answer, reached,
 };
 use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
+use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use bytes::Bytes;
 use capped::Capped;
@@ -117,6 +118,7 @@ pub(crate) async fn accept<S, F>(
             continue;
         }
         let Some(place) = crowd.free_place() else {
+            house.traffic.full(Way::Quic);
             incoming.refuse();
             continue;
         };
@@ -135,11 +137,17 @@ pub(crate) async fn accept<S, F>(
                 let peer = Address::new(connection.remote_address().ip());
                 match house.seat(&crowd, peer) {
                     Ok(seat) => {
+                        let presence = house.traffic.enter(Way::Quic);
                         serve(connection, house, stages).await;
-                        drop(seat);
+                        drop((seat, presence));
                     }
-                    Err(TooMany) => connection.close(code(Code::H3_EXCESSIVE_LOAD), b"too many connections"),
+                    Err(TooMany) => {
+                        house.traffic.over_limit(Way::Quic);
+                        connection.close(code(Code::H3_EXCESSIVE_LOAD), b"too many connections");
+                    }
                 }
+            } else {
+                house.traffic.failed_handshake(Way::Quic);
             }
             drop(place);
         });
@@ -342,6 +350,7 @@ mod tests {
             service,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
+            traffic: Arc::default(),
         };
         tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
         (address, certificate)

@@ -190,6 +190,14 @@ impl Certificates {
         }
     }
 
+    /// For which name each certificate is, and when it ends, in Unix seconds. The one that is only for the meantime is not
+    /// among them.
+    #[must_use]
+    pub fn endings(&self) -> Vec<(String, i64)> {
+        let (shelf, issued) = (self.shelf.load(), self.issued.load());
+        shelf.iter().chain(issued.as_deref()).filter_map(Named::ending).collect()
+    }
+
     /// The certificate for a name: one that is for exactly it, or for all names beside it, or else the first.
     pub(crate) fn find(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let (shelf, issued, temporary) = (self.shelf.load(), self.issued.load(), self.temporary.load());
@@ -289,6 +297,13 @@ impl Named {
     /// The certificate itself.
     pub(crate) fn certificate(&self) -> Option<&CertificateDer<'static>> {
         self.key.cert.first()
+    }
+
+    /// Its first name, and when it ends.
+    fn ending(&self) -> Option<(String, i64)> {
+        let (_, certificate) = x509_parser::parse_x509_certificate(self.certificate()?).ok()?;
+        let name = self.names.first().cloned().unwrap_or_default();
+        Some((name, certificate.validity().not_after.timestamp()))
     }
 
     fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {

@@ -7,6 +7,7 @@ use crate::geo::{Geo, Origin};
 use crate::server::Server;
 use crate::{logs, process};
 use ipse_edge::{Clock, Handed};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
@@ -117,7 +118,14 @@ fn greet(server: &Server, place: &Place, format: LogFormat, self_signed: bool) {
     let version = env!("CARGO_PKG_VERSION");
     let urls = server.urls();
     if format == LogFormat::Json {
-        tracing::info!(version, listen = urls.join(" "), base_url = server.base_url(), "listening");
+        let operator = server.operator_addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+        tracing::info!(
+            version,
+            listen = urls.join(" "),
+            admin_listen = operator.join(" "),
+            base_url = server.base_url(),
+            "listening"
+        );
         return;
     }
     let base = server.base_url();
@@ -139,14 +147,28 @@ ipse {version} is listening on {urls}
   Without a key   curl{unsafely} {base}/api/v1/ip/demo
   Your first key  {program} key create --account you@example.com{folder}
   With the key    curl{unsafely} -H 'Authorization: Bearer YOUR_KEY' {base}/api/v1/ip
-
+{overview}
 Data is kept in {place} ({keys}). Geo data {geo}.
 Stop with Ctrl-C.
 ",
         urls = urls.join(" and "),
+        overview = overview_line(server),
         place = place.shown,
         geo = geo_line(server),
     ));
+}
+
+/// Where the operator looks, if they can.
+fn overview_line(server: &Server) -> String {
+    let first = server.operator_addresses().first();
+    let local = |address: &SocketAddr| {
+        if address.ip() == Ipv4Addr::LOCALHOST {
+            format!("localhost:{}", address.port())
+        } else {
+            address.to_string()
+        }
+    };
+    first.map(|address| format!("  How it is doing http://{}/\n", local(address))).unwrap_or_default()
 }
 
 /// Which geo data is served.

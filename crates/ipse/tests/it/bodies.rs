@@ -62,6 +62,7 @@ impl Echo {
             },
             faults: Arc::new(|_| Reply::default()),
             secrecy: Secrecy::default(),
+            traffic: Arc::default(),
         };
         runtime.spawn(edge.run(std::future::pending(), std::future::pending()));
         drop(inside);

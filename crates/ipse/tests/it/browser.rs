@@ -53,8 +53,10 @@ pub(crate) struct Keyboard {
 static VISITS: LazyLock<Result<Vec<PageVisit>, String>> = LazyLock::new(|| {
     let scene = Scene::set();
     let host = |house: &House| house.base_url.trim_start_matches("http://").to_owned();
-    let flow =
-        flow(&scene.plain.base_url, "visits").and_host(host(&scene.with_mail)).and_host(host(&scene.closed));
+    let flow = flow(&scene.plain.base_url, "visits")
+        .and_host(host(&scene.with_mail))
+        .and_host(host(&scene.closed))
+        .and_host(scene.plain.operator.unwrap().to_string());
     visits(&flow.given(scene.given.clone()).at_most(600), |secret| {
         // The code of this moment was used to switch it on.
         scene.plain.hand.advance_ms(60_000);

@@ -4,6 +4,7 @@ use crate::accounts::{PASSWORD, code, member};
 use crate::browser::flow;
 use crate::keys::{soon, status};
 use crate::mail::with_mailbox;
+use crate::operator::overseen;
 use crate::{House, NOON, Plan};
 use ipse_model::{BURST_LIMIT, Day, KeyId};
 use ipse_store::Outcomes;
@@ -122,4 +123,28 @@ fn a_second_factor_is_used_in_a_browser() {
 #[test]
 fn a_second_factor_is_used_without_scripts() {
     a_second_factor_is_used(false);
+}
+
+fn an_operator_follows_what_happens(javascript: bool) {
+    let (house, key) = overseen(&[]);
+    let base_url = format!("http://{}", house.operator.unwrap());
+    let told = flow(&base_url, "overview").javascript(javascript).run_with(|question, about| {
+        assert_eq!(question, "lookups");
+        let mut connection = house.connect();
+        for _ in 0..about.as_u64().unwrap() {
+            connection.get("/api/v1/ip", Some(&key.text))?;
+        }
+        Ok(Value::Null)
+    });
+    told.unwrap_or_else(|error| panic!("{error:#}"));
+}
+
+#[test]
+fn an_operator_follows_what_happens_in_a_browser() {
+    an_operator_follows_what_happens(true);
+}
+
+#[test]
+fn an_operator_follows_what_happens_without_scripts() {
+    an_operator_follows_what_happens(false);
 }

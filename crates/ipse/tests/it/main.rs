@@ -27,6 +27,7 @@ mod lookup;
 mod mail;
 mod nodes;
 mod openapi;
+mod operator;
 mod pages;
 mod postgres;
 mod privacy;
@@ -64,6 +65,8 @@ struct House {
     address: SocketAddr,
     /// All of its doors.
     addresses: Vec<SocketAddr>,
+    /// Where the operator looks, if they can.
+    operator: Option<SocketAddr>,
     base_url: String,
     hand: ClockHand,
     records: Records,
@@ -112,7 +115,8 @@ impl House {
         let runtime = Runtime::new().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let data_dir = dir.path().join("data").to_string_lossy().into_owned();
-        let mut settings = vec![("listen", "127.0.0.1:0"), ("data_dir", data_dir.as_str())];
+        let mut settings =
+            vec![("listen", "127.0.0.1:0"), ("admin_listen", "none"), ("data_dir", data_dir.as_str())];
         settings.extend(plan.settings);
         let config = Config::from_settings(&settings).unwrap();
         let (clock, hand) = Clock::standing_at(plan.now.unwrap_or(NOON));
@@ -131,7 +135,7 @@ impl House {
             )
         });
         let (addresses, base_url) = (server.addresses().to_vec(), server.base_url().to_owned());
-        let address = addresses[0];
+        let (address, operator) = (addresses[0], server.operator_addresses().first().copied());
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();
         let running = runtime.spawn(async move {
@@ -139,7 +143,7 @@ impl House {
             server.run(stop, std::future::pending()).await.unwrap();
         });
         let (stop, running) = (Some(stop), Some(running));
-        (Self { runtime, address, addresses, base_url, hand, records, dir, stop, running }, keys)
+        (Self { runtime, address, addresses, operator, base_url, hand, records, dir, stop, running }, keys)
     }
 
     fn connect(&self) -> Connection {

@@ -23,7 +23,7 @@ pub(crate) struct Scene {
 impl Scene {
     pub(crate) fn set() -> Self {
         let plan = Plan {
-            settings: &[("pretend_ip", "81.2.69.142")],
+            settings: &[("pretend_ip", "81.2.69.142"), ("admin_listen", "127.0.0.1:0")],
             atlas: geo::atlas(),
             now: Some(days_ago(29)),
             ..Plan::default()
@@ -41,6 +41,7 @@ impl Scene {
             "totp": account_with_second_factor(&plain),
             "mail": with_mail.base_url,
             "closed": closed.base_url,
+            "operator": format!("http://{}", plain.operator.unwrap()),
         });
         for (name, link) in links(&with_mail, &mailbox) {
             given["links"][name] = json!(link);

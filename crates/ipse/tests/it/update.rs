@@ -181,6 +181,7 @@ fn a_server_updates_by_itself() {
     let vendor = Vendor::new(&[("/city.csv", CITY)]);
     let settings = [
         ("listen", "127.0.0.1:0"),
+        ("admin_listen", "none"),
         ("data_dir", data_dir.to_str().unwrap()),
         ("geo_source", &format!("city:{}", vendor.url("/city.csv"))),
         ("geo_update_hours", "24"),

@@ -14,12 +14,13 @@ pub use recovery::used_in_journal;
 use crate::counters::{Counters, KeyCharge, Subject};
 use crate::records::OutcomeRow;
 use crate::tally::{self, Tally};
-use crate::{BootId, DataFolder, Error, Outcomes, Records, UsageRow};
+use crate::{BootId, CountersReport, DataFolder, Error, Outcomes, Records, UsageRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now, Window,
 };
 use journal::{Entry, Journal, Segment};
 use papaya::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use sync::Syncer;
 use tokio::sync::{oneshot, watch};
@@ -43,6 +44,8 @@ pub struct Ledger {
     changed: mpsc::Sender<Arc<Cell>>,
     /// What only the fold touches.
     folding: tokio::sync::Mutex<Folding>,
+    /// How many pauses were written.
+    pauses: Arc<AtomicU64>,
 }
 
 struct Folding {
@@ -159,7 +162,8 @@ impl Ledger {
         journal.remove_older()?;
         let records = records.clone();
         let folding = folding.into();
-        Ok(Arc::new(Self { records, cells, demo, journal, syncer, changed, folding }))
+        let pauses = Arc::default();
+        Ok(Arc::new(Self { records, cells, demo, journal, syncer, changed, folding, pauses }))
     }
 
     /// Folds what changed into the database and lets go of memory and files that are no longer needed. To be called
@@ -393,8 +397,11 @@ impl Ledger {
         // The one that was too many did not get into the window.
         minute[minute.len() - 1] += 1;
         let (records, cell, resumes) = (self.records.clone(), Arc::clone(cell), state.resumes);
+        let pauses = Arc::clone(&self.pauses);
         tokio::spawn(async move {
-            let outcome = records.pause_for_burst(id, resumes, &minute, now).await.map(drop);
+            let outcome = records.pause_for_burst(id, resumes, &minute, now).await;
+            pauses.fetch_add(u64::from(matches!(outcome, Ok(true))), Ordering::Relaxed);
+            let outcome = outcome.map(drop);
             // If it failed the window is still full: the next request tries again.
             cell.lock().phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
             let _ = sender.send(Some(outcome));
@@ -499,6 +506,10 @@ impl Counters for Ledger {
 
     fn forget(&self, key: KeyId) {
         self.cells.pin().remove(&Subject::Key(key));
+    }
+
+    fn engine_report(&self) -> CountersReport {
+        CountersReport { engine: "ledger", pauses: self.pauses.load(Ordering::Relaxed), shared: None }
     }
 }
 

@@ -26,7 +26,7 @@ pub use url::{CountersUrl, NotACountersUrl};
 use crate::counters::{Counters, KeyCharge, Subject};
 use crate::records::Range;
 use crate::tally::{ANSWERED, OVER_QUOTA, REFUSED};
-use crate::{Error, Outcomes, Records};
+use crate::{CountersReport, Error, Outcomes, Records};
 use function::{Call, Minute, Verdict};
 use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Now, Window};
 use lease::{Lease, Tried};
@@ -120,6 +120,8 @@ struct Engine {
     undecided: AtomicU64,
     leased: AtomicU64,
     uncounted: AtomicU64,
+    /// How many pauses were written.
+    paused: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -156,6 +158,7 @@ impl Shared {
             undecided: AtomicU64::new(0),
             leased: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
+            paused: Arc::default(),
         });
         tokio::spawn(reserver::serve(Arc::downgrade(&engine), receiver));
         engine.reach.settle(SETTLE_WITHIN).await;
@@ -279,10 +282,12 @@ impl Engine {
         let pausing = Pausing { generation, done };
         pauses.insert(key, pausing.clone());
         drop(pauses);
-        let records = self.records.clone();
+        let (records, paused) = (self.records.clone(), Arc::clone(&self.paused));
         tokio::spawn(async move {
-            let written = records.pause_for_burst(key, generation, &minute, now).await.map(drop);
-            let _ = sender.send(Some(written));
+            let written = records.pause_for_burst(key, generation, &minute, now).await;
+            // Of several nodes that find the same burst, one pauses the key.
+            paused.fetch_add(u64::from(matches!(written, Ok(true))), Ordering::Relaxed);
+            let _ = sender.send(Some(written.map(drop)));
         });
         pausing
     }
@@ -467,6 +472,14 @@ impl Counters for Shared {
         engine.news.forget(Subject::Key(key));
         engine.generations.pin().remove(&key);
         engine.pauses.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    fn engine_report(&self) -> CountersReport {
+        CountersReport {
+            engine: "redis",
+            pauses: self.engine.paused.load(Ordering::Relaxed),
+            shared: Some((self.engine.plan.outage, self.report())),
+        }
     }
 }
 

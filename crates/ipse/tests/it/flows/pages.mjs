@@ -18,6 +18,9 @@ export const pages = [
   { name: 'terms', path: '/terms' },
   { name: 'nothing here', path: '/nowhere', status: 404 },
   { name: 'doctor', path: (given) => given.doctor },
+  { name: 'overview', path: (given) => `${given.operator}/` },
+  { name: 'overview that stays as it is', path: (given) => `${given.operator}/?still` },
+  { name: 'doctor of the operator', path: (given) => `${given.operator}/doctor` },
 
   { name: 'sign-up', path: '/signup' },
   {
