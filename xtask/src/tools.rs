@@ -163,6 +163,13 @@ const TOOLS: &[Tool] = &[
         arch: "pebble",
     },
     Tool {
+        what: "prometheus and promtool",
+        is_there: || all_there(&["prometheus", "promtool"]),
+        debian: "prometheus",
+        fedora: "golang-github-prometheus",
+        arch: "prometheus",
+    },
+    Tool {
         what: "Python 3.11 or later with venv",
         is_there: || python().is_some(),
         debian: "python3-venv",

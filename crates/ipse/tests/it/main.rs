@@ -31,6 +31,7 @@ mod operator;
 mod pages;
 mod postgres;
 mod privacy;
+mod prometheus;
 mod proxies;
 mod scene;
 mod site_guards;
