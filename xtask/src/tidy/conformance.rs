@@ -117,9 +117,13 @@ fn named_tests(cell: &str) -> Result<Vec<(&str, &str)>, &'static str> {
 }
 
 /// Whether the function exists and cargo runs it. A property inside `proptest!` carries `#[test]` too: the macro only
-/// passes it on, and without it nothing runs.
+/// passes it on, and without it nothing runs. What stands in a list of [`MAKES_TESTS`] is made a test by it.
 fn is_test(text: &RustText, name: &str) -> bool {
     let code = text.code.as_str();
+    let listed = code.split(MAKES_TESTS).skip(1).filter_map(|rest| rest.split(')').next());
+    if listed.flat_map(words).any(|(_, word)| word == name) {
+        return true;
+    }
     words(code).any(|(offset, word)| {
         let before = code.get(..offset).unwrap_or_default();
         let Some(head) = before.trim_end().strip_suffix("fn") else { return false };
@@ -130,6 +134,9 @@ fn is_test(text: &RustText, name: &str) -> bool {
         word == name && before.ends_with(char::is_whitespace) && attributed
     })
 }
+
+/// A macro that makes a test of each function in its list, over each engine of counters.
+const MAKES_TESTS: &str = "over_every_engine!(";
 
 #[cfg(test)]
 mod tests {
@@ -151,6 +158,8 @@ proptest! {
 }
 // #[test]
 // fn four() {}
+over_every_engine!(five, six);
+async fn five() {}
 ";
 
     #[track_caller]
@@ -165,6 +174,7 @@ proptest! {
     fn rules_with_real_tests_pass() {
         check_rows("| A1 | It is so. | `a/b.rs` `one` |", &[]);
         check_rows("| A1 | It is so. | `a/b.rs` `one`, `two` |", &[]);
+        check_rows("| A1 | It is so. | `a/b.rs` `five` |", &[]);
         check_rows(
             "| A1 | `a \\| b` | `a/b.rs` `one`, `a/b.rs` `three` |\n| A2 | So. | `a/b.rs` `two` |",
             &[],
