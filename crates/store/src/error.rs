@@ -146,6 +146,11 @@ pub enum Error {
         /// Where the records are.
         database: String,
     },
+    /// What was counted last stands in a folder that is not here.
+    #[error(
+        "requests on the database {0} were last counted by a server with another data folder, which has not stopped in peace: what it counted last stands only there. Start it there once more, or copy its folder here; if that is lost, `ipse store forget-journal` lets others go on, and some requests of today may be served again"
+    )]
+    JournalElsewhere(String),
     /// A copy would mix with what is there.
     #[error(
         "{0} is not empty, and nothing is ever copied over: name a database or a folder that holds nothing yet"
@@ -201,6 +206,7 @@ impl Error {
             | Self::NotPermitted { .. }
             | Self::Claimed(_)
             | Self::ForeignJournal { .. }
+            | Self::JournalElsewhere(_)
             | Self::NotEmpty(_)
             | Self::CopyDiffers { .. }
             | Self::TooNew { .. } => false,
@@ -231,6 +237,7 @@ impl Error {
             | Self::NotPermitted { .. }
             | Self::Claimed(_)
             | Self::ForeignJournal { .. }
+            | Self::JournalElsewhere(_)
             | Self::NotEmpty(_)
             | Self::CopyDiffers { .. }
             | Self::JournalBroken

@@ -133,6 +133,23 @@ impl DataFolder {
         Ok(true)
     }
 
+    /// What tells this folder from those of other machines: drawn once, and copied with it.
+    pub(crate) fn name(&self) -> Result<String, Error> {
+        let path = self.0.join("folder");
+        match fs::read_to_string(&path) {
+            Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::file(&path, error)),
+            _ => {}
+        }
+        let mut drawn = [0; 8];
+        getrandom::fill(&mut drawn).map_err(Error::Random)?;
+        let name = format!("{:016x}", u64::from_be_bytes(drawn));
+        let unfinished = path.with_extension("new");
+        let written = fs::write(&unfinished, &name).and_then(|()| fs::rename(&unfinished, &path));
+        written.map_err(|source| Error::file(&path, source))?;
+        Ok(name)
+    }
+
     /// The folder of the journal's segments.
     #[must_use]
     pub fn journal(&self) -> PathBuf {

@@ -1,7 +1,8 @@
 //! `ipse store …`
 
-use super::{print, runtime, say};
+use super::{Beginning, at_desk, print, runtime, say};
 use crate::error::Error;
+use crate::settings::DataFlags;
 use crate::table::Table;
 use clap::{Args, Subcommand};
 use ipse_edge::Clock;
@@ -14,6 +15,11 @@ use std::str::FromStr;
 pub(super) enum Command {
     /// Copy everything from one database to another that is empty; the one that it is copied from stays as it is
     Copy(Copy),
+    /// Let another server count on a database though the data folder of the one before is lost
+    ForgetJournal {
+        #[command(flatten)]
+        flags: DataFlags,
+    },
 }
 
 #[derive(Args)]
@@ -67,7 +73,22 @@ impl Place {
 }
 
 pub(super) fn run(command: Command) -> Result<(), Error> {
-    let Command::Copy(Copy { from, to, from_password_file, to_password_file, data_dir }) = command;
+    let Copy { from, to, from_password_file, to_password_file, data_dir } = match command {
+        Command::Copy(copy) => copy,
+        Command::ForgetJournal { flags } => {
+            return at_desk(&flags, Beginning::NeedsData, async |desk| {
+                let claim = desk.records.claim(Counting::Alone).await?;
+                let forgotten = desk.records.forget_journal().await;
+                claim.release().await;
+                say(if forgotten? {
+                    "Any server may count now. What only the lost journal knew may be served again today."
+                } else {
+                    "There is no journal to forget: any server may count."
+                });
+                Ok(())
+            });
+        }
+    };
     let from = from.with_password(from_password_file.as_deref())?;
     let to = to.with_password(to_password_file.as_deref())?;
     runtime()?.block_on(copy(&from, &to, &data_dir, Clock::system().now()))
@@ -86,6 +107,8 @@ async fn copy(from: &Place, to: &Place, data_dir: &Path, now: Now) -> Result<(),
     if let Some(folder) = &folder {
         // Counts that only the journal knows.
         Ledger::open(folder, &records, BootId::current(), now).await?.close(now).await?;
+    } else {
+        records.check_journal().await?;
     }
     let (target, place, _lock) = open_target(to, &records, folder.as_ref()).await?;
     let copied = records.copy_to(&target).await;

@@ -140,10 +140,14 @@ fn a_second_server_that_would_count_beside_the_first_is_refused() {
     let told = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{told}");
     assert!(told.contains("another server counts requests") && told.contains("--counters"), "{told}");
-    // One that died is no obstacle, and neither is one that stops.
+    // What it counted last stands in its folder alone, until it has stopped in peace or is given up.
     server.kill().unwrap();
-    let server = two.serve();
-    assert_eq!(server.stop("TERM").unwrap().0, Some(0));
+    let refused = two.command(&["serve", "--listen", "127.0.0.1:0"]).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(told.contains("were last counted by a server with another data folder"), "{told}");
+    assert_eq!(one.serve().stop("TERM").unwrap().0, Some(0));
+    two.serve().kill().unwrap();
+    one.run(&["store", "forget-journal"]);
     assert_eq!(one.serve().stop("TERM").unwrap().0, Some(0));
 }
 

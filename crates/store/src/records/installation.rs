@@ -29,9 +29,45 @@ impl Records {
     /// its own, and never knew another, holds the journal of that.
     pub(crate) async fn bind_journal(&self, folder: &DataFolder) -> Result<(), Error> {
         let installation = self.installation().await?;
-        if folder.bind_journal(&installation, self.engine.is_file())? {
+        if !folder.bind_journal(&installation, self.engine.is_file())? {
+            return Err(Error::ForeignJournal {
+                path: folder.path().to_owned(),
+                database: self.engine.name(),
+            });
+        }
+        if self.engine.is_file() {
             return Ok(());
         }
-        Err(Error::ForeignJournal { path: folder.path().to_owned(), database: self.engine.name() })
+        // On a server, whoever counts next may have another folder: until this one is closed in peace, nobody may.
+        let name = folder.name()?;
+        let work = async {
+            sqlx::query(
+                "INSERT INTO facts (name, value) VALUES ('journal', $1) \
+                 ON CONFLICT (name) DO UPDATE SET value = facts.value RETURNING value",
+            )
+            .bind(name.as_str())
+            .fetch_one(&self.writer)
+            .await?
+            .try_get::<String, _>(0)
+        };
+        if self.within(work).await? == name {
+            Ok(())
+        } else {
+            Err(Error::JournalElsewhere(self.engine.name()))
+        }
+    }
+
+    /// Whether all that was counted stands here, and nothing only in the journal of some folder.
+    pub async fn check_journal(&self) -> Result<(), Error> {
+        let work = async {
+            let fact = sqlx::query("SELECT value FROM facts WHERE name = 'journal'");
+            Ok(fact.fetch_optional(&self.readers).await?.is_some())
+        };
+        if self.within(work).await? { Err(Error::JournalElsewhere(self.engine.name())) } else { Ok(()) }
+    }
+
+    /// Lets others count though a journal was not closed in peace, because it is lost. `false` if there was none.
+    pub async fn forget_journal(&self) -> Result<bool, Error> {
+        Ok(self.write(sqlx::query("DELETE FROM facts WHERE name = 'journal'")).await? > 0)
     }
 }

@@ -117,6 +117,8 @@ impl Records {
                     .execute(&mut *tx)
                     .await?;
             }
+            // Nothing stands in the journal alone any more.
+            sqlx::query("DELETE FROM facts WHERE name = 'journal'").execute(&mut *tx).await?;
             tx.commit().await
         };
         self.within(work).await
