@@ -17,6 +17,7 @@ mod geo;
 mod hostile;
 mod idle;
 mod inside;
+mod keys;
 mod kill;
 mod load;
 mod login;
@@ -83,16 +84,20 @@ fn run(arguments: &[String]) -> Result<()> {
                 campaign.run(&Options { count: campaign.short_count, seed: random::fresh_seed() })?;
             }
             start::bench_short()?;
-            geo::speed::bench_short()
+            geo::speed::bench_short()?;
+            keys::bench_short()
         }
         // The campaign `files` starts itself again to read what may be the end of whoever reads it.
         [command] if command == files::READER => files::read_until_end(),
         // The campaign `flood` starts itself again as the attacker.
         [command, rest @ ..] if command == flood::ATTACKER => flood::attack(rest),
+        // The measurement `keys` starts itself again to load a table.
+        [command, place] if command == keys::LOADER => keys::load(place),
         [command, rest @ ..] if command == "bench" => match rest {
             [name] if name == "start" => start::bench(),
             [name] if name == "geo" => geo::speed::bench(),
-            _ => bail!("there are two measurements: bench start and bench geo"),
+            [name] if name == "keys" => keys::bench(),
+            _ => bail!("there are three measurements: bench start, bench geo and bench keys"),
         },
         [name, rest @ ..] => match CAMPAIGNS.iter().find(|campaign| campaign.name == name) {
             Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),

@@ -4,7 +4,6 @@ use crate::records::KnownKey;
 use crate::{Error, Records};
 use ipse_model::{Key, KeyHash, KeyId, Now};
 use papaya::HashMap;
-use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -23,10 +22,8 @@ pub struct KeyTable {
     by_hash: HashMap<KeyHash, Key>,
     /// Texts that work though their keys were rolled.
     old_texts: HashMap<KeyHash, OldText>,
-    /// Where each key stands in the other two, to find it again after its text was rolled.
-    texts_of: HashMap<KeyId, Texts>,
-    /// The last change that is in the table. Held while the table follows the log.
-    seen: Mutex<i64>,
+    /// Held while the table follows the log.
+    followed: Mutex<Followed>,
     /// Keys that are no more, until somebody asks.
     gone: std::sync::Mutex<Vec<KeyId>>,
     /// How many readings of the log have begun.
@@ -36,35 +33,59 @@ pub struct KeyTable {
 /// A text that a key had before.
 #[derive(Clone, Copy, Debug)]
 struct OldText {
-    key: KeyId,
+    /// That of the text it has now.
+    now: KeyHash,
     /// The moment from which it is invalid.
     ends_ms: i64,
 }
 
-/// What one key is known by.
-#[derive(Clone, Copy, Debug)]
-struct Texts {
-    hash: KeyHash,
-    old: Option<KeyHash>,
+/// What only whoever follows the log needs: where each key stands in the table, to find it again after its text was
+/// rolled.
+#[derive(Debug, Default)]
+struct Followed {
+    /// The last change that is in the table.
+    seen: i64,
+    /// The texts of all keys, by ascending number. A million keys are a few dozen megabytes so; a map would be more than
+    /// twice as large.
+    texts: Vec<(KeyId, KeyHash)>,
+    /// The texts before of those that were rolled.
+    old: std::collections::HashMap<KeyId, KeyHash>,
+}
+
+impl Followed {
+    /// Notes the text of a key, and gives the one before.
+    fn text(&mut self, id: KeyId, hash: KeyHash) -> Option<KeyHash> {
+        match self.texts.binary_search_by_key(&id, |(id, _)| *id) {
+            Ok(place) => Some(std::mem::replace(&mut self.texts[place].1, hash)),
+            Err(place) => {
+                if self.texts.len() == self.texts.capacity() {
+                    // Not the double, as a vector would by itself.
+                    self.texts.reserve_exact(self.texts.len() / 16 + 64);
+                }
+                self.texts.insert(place, (id, hash));
+                None
+            }
+        }
+    }
 }
 
 impl KeyTable {
     /// Reads all keys.
     pub async fn load(records: &Records) -> Result<Self, Error> {
+        let (head, keys) = (records.last_key_change().await?, records.key_count().await?);
         let table = Self {
-            by_hash: HashMap::new(),
+            by_hash: HashMap::with_capacity(keys),
             old_texts: HashMap::new(),
-            texts_of: HashMap::new(),
-            seen: Mutex::new(0),
+            followed: Mutex::default(),
             gone: std::sync::Mutex::default(),
             readings: AtomicU64::new(0),
             records: records.clone(),
         };
-        let head = records.last_key_change().await?;
-        for known in records.all_keys().await? {
-            table.put(known);
-        }
-        *table.seen.lock().await = head;
+        let mut followed = table.followed.lock().await;
+        followed.texts.reserve_exact(keys);
+        followed.seen = head;
+        table.read_all(&mut followed).await?;
+        drop(followed);
         Ok(table)
     }
 
@@ -80,8 +101,7 @@ impl KeyTable {
             return None;
         }
         // A key is put under its new text before it is taken from under the old one: it is found under one of them.
-        let texts = *self.texts_of.pin().get(&old.key)?;
-        by_hash.get(&texts.hash).copied()
+        by_hash.get(&old.now).copied()
     }
 
     /// The key with this hash, even if it was made a moment ago: before a key is said not to exist, the log of changes is
@@ -92,14 +112,14 @@ impl KeyTable {
             return Some(key);
         }
         let missed = self.readings.load(Ordering::Acquire);
-        let mut seen = self.seen.lock().await;
+        let mut followed = self.followed.lock().await;
         // Nobody has begun to read since we missed: we do, for all who come meanwhile.
         if self.readings.load(Ordering::Acquire) == missed {
             tokio::time::sleep(MISSES_APART).await;
             // If the records cannot be asked, what is known is what counts; the regular refresh tells of the failure.
-            let _ = tokio::time::timeout(MISSES_WAIT, self.follow(&mut seen)).await;
+            let _ = tokio::time::timeout(MISSES_WAIT, self.follow(&mut followed)).await;
         }
-        drop(seen);
+        drop(followed);
         self.find(hash, now)
     }
 
@@ -123,60 +143,91 @@ impl KeyTable {
     /// Takes over what has changed since the last time, and forgets old texts that have ended.
     pub async fn refresh(&self, now: Now) -> Result<(), Error> {
         self.old_texts.pin().retain(|_, old| old.ends_ms > now.unix_ms);
-        self.follow(&mut *self.seen.lock().await).await
+        self.follow(&mut *self.followed.lock().await).await
     }
 
-    async fn follow(&self, seen: &mut i64) -> Result<(), Error> {
+    async fn follow(&self, followed: &mut Followed) -> Result<(), Error> {
         self.readings.fetch_add(1, Ordering::AcqRel);
         let head = self.records.last_key_change().await?;
-        if head == *seen {
+        if head == followed.seen {
             return Ok(());
         }
-        let mut gone = Vec::new();
-        match self.records.keys_changed_since(*seen).await? {
-            Some(changed) => {
+        let gone = match self.records.keys_changed_since(followed.seen).await? {
+            Some(mut changed) => {
+                changed.sort_unstable_by_key(|(id, _)| *id);
+                let mut gone = Vec::new();
                 for (id, found) in changed {
                     match found {
-                        Some(known) => self.put(known),
+                        Some(known) => self.put(followed, known),
                         None => gone.push(id),
                     }
                 }
+                gone
             }
             // The log no longer reaches back to what we saw: compare everything.
             None => {
-                let all = self.records.all_keys().await?;
-                let ids: HashSet<KeyId> = all.iter().map(|known| known.key.id).collect();
-                gone.extend(self.texts_of.pin().keys().filter(|id| !ids.contains(id)));
-                all.into_iter().for_each(|known| self.put(known));
+                let ids = self.read_all(followed).await?;
+                let is_gone = |id: &KeyId| ids.binary_search(id).is_err();
+                followed.texts.iter().map(|(id, _)| *id).filter(is_gone).collect()
             }
-        }
-        for id in &gone {
-            if let Some(texts) = self.texts_of.pin().remove(id) {
-                self.by_hash.pin().remove(&texts.hash);
-                if let Some(old) = &texts.old {
-                    self.old_texts.pin().remove(old);
-                }
-            }
-        }
+        };
+        self.remove(followed, &gone);
         self.gone.lock().unwrap_or_else(PoisonError::into_inner).extend(gone);
-        *seen = head;
+        followed.seen = head;
         Ok(())
     }
 
+    /// Reads all keys as they are now, and gives their numbers in ascending order.
+    async fn read_all(&self, followed: &mut Followed) -> Result<Vec<KeyId>, Error> {
+        let mut ids = Vec::new();
+        let mut from = KeyId(0);
+        loop {
+            // A part at a time: what a million rows take on their way is never needed at once.
+            let part = self.records.keys_after(from).await?;
+            let Some(last) = part.last() else { break };
+            from = last.key.id;
+            ids.extend(part.iter().map(|known| known.key.id));
+            part.into_iter().for_each(|known| self.put(followed, known));
+        }
+        Ok(ids)
+    }
+
     /// Puts a key where it belongs now, and only then takes it from where it was: whoever looks meanwhile finds it.
-    fn put(&self, known: KnownKey) {
+    fn put(&self, followed: &mut Followed, known: KnownKey) {
         let KnownKey { key, hash, old } = known;
         self.by_hash.pin().insert(hash, key);
-        if let Some((old, ends_ms)) = old {
-            self.old_texts.pin().insert(old, OldText { key: key.id, ends_ms });
+        let old_before = match old {
+            Some((old, ends_ms)) => {
+                self.old_texts.pin().insert(old, OldText { now: hash, ends_ms });
+                followed.old.insert(key.id, old)
+            }
+            None if followed.old.is_empty() => None,
+            None => followed.old.remove(&key.id),
+        };
+        if let Some(before) = followed.text(key.id, hash)
+            && before != hash
+        {
+            self.by_hash.pin().remove(&before);
         }
-        let old = old.map(|(old, _)| old);
-        let Some(before) = self.texts_of.pin().insert(key.id, Texts { hash, old }).copied() else { return };
-        if before.hash != hash {
-            self.by_hash.pin().remove(&before.hash);
+        if let Some(before) = old_before.filter(|before| old.is_none_or(|(old, _)| old != *before)) {
+            self.old_texts.pin().remove(&before);
         }
-        if let Some(gone) = before.old.filter(|gone| Some(*gone) != old) {
-            self.old_texts.pin().remove(&gone);
+    }
+
+    /// Forgets keys, whose numbers are in ascending order.
+    fn remove(&self, followed: &mut Followed, gone: &[KeyId]) {
+        if gone.is_empty() {
+            return;
+        }
+        followed.texts.retain(|(id, hash)| {
+            let stays = gone.binary_search(id).is_err();
+            if !stays {
+                self.by_hash.pin().remove(hash);
+            }
+            stays
+        });
+        for old in gone.iter().filter_map(|id| followed.old.remove(id)) {
+            self.old_texts.pin().remove(&old);
         }
     }
 }

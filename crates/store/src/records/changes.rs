@@ -11,6 +11,9 @@ use sqlx::{AnyConnection, Row};
 /// How many changes of keys are remembered for servers that lag behind.
 const CHANGES_KEPT: i64 = 10_000;
 
+/// As many keys are read at once.
+const KEYS_AT_ONCE: i64 = 10_000;
+
 /// A key with the texts that it is known by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownKey {
@@ -35,15 +38,24 @@ impl Records {
         .await
     }
 
-    /// Every key.
-    pub(crate) async fn all_keys(&self) -> Result<Vec<KnownKey>, Error> {
-        self.within(async {
-            sqlx::query(concat!("SELECT ", known_columns!()))
-                .fetch_all(&self.readers)
-                .await
-                .and_then(|rows| rows.iter().map(known_key).collect())
-        })
-        .await
+    /// How many keys there are.
+    pub(crate) async fn key_count(&self) -> Result<usize, Error> {
+        let read = async {
+            let row = sqlx::query("SELECT COUNT(*) FROM keys").fetch_one(&self.readers).await?;
+            Ok(row.try_get::<i64, _>(0)?.try_into().unwrap_or(0))
+        };
+        self.within(read).await
+    }
+
+    /// The next keys after a number, by ascending number; none if there are no more.
+    pub(crate) async fn keys_after(&self, id: KeyId) -> Result<Vec<KnownKey>, Error> {
+        let read = async {
+            let rows =
+                sqlx::query(concat!("SELECT ", known_columns!(), " WHERE k.id > $1 ORDER BY k.id LIMIT $2"));
+            let rows = rows.bind(id.0).bind(KEYS_AT_ONCE).fetch_all(&self.readers).await?;
+            rows.iter().map(known_key).collect()
+        };
+        self.within(read).await
     }
 
     /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
