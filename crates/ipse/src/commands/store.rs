@@ -14,7 +14,7 @@ use std::str::FromStr;
 #[derive(Subcommand)]
 pub(super) enum Command {
     /// Copy everything from one database to another that is empty; the one that it is copied from stays as it is
-    Copy(Copy),
+    Copy(Box<Copy>),
     /// Let another server count on a database though the data folder of the one before is lost
     ForgetJournal {
         #[command(flatten)]
@@ -74,7 +74,7 @@ impl Place {
 
 pub(super) fn run(command: Command) -> Result<(), Error> {
     let Copy { from, to, from_password_file, to_password_file, data_dir } = match command {
-        Command::Copy(copy) => copy,
+        Command::Copy(copy) => *copy,
         Command::ForgetJournal { flags } => {
             return at_desk(&flags, Beginning::NeedsData, async |desk| {
                 let claim = desk.records.claim(Counting::Alone).await?;
