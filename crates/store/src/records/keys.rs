@@ -353,11 +353,15 @@ pub(super) fn scope(row: &AnyRow) -> Result<Scope, sqlx::Error> {
 /// Inactive wins: a key that is paused and deactivated is still paused when it is activated again.
 pub(super) fn state(row: &AnyRow) -> Result<KeyState, sqlx::Error> {
     let paused = row.try_get::<Option<i64>, _>("paused_ms")?.is_some();
-    Ok(match (flag(row, "active")?, paused) {
+    Ok(state_of(flag(row, "active")?, paused))
+}
+
+pub(super) fn state_of(active: bool, paused: bool) -> KeyState {
+    match (active, paused) {
         (false, _) => KeyState::Inactive,
         (true, true) => KeyState::Paused,
         (true, false) => KeyState::Active,
-    })
+    }
 }
 
 /// Writes a new key. `false` if the account holds as many as it may. The transaction has begun with the key's number,
