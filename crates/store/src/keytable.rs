@@ -180,12 +180,13 @@ impl KeyTable {
     /// Reads all keys as they are now, and gives their numbers in ascending order.
     async fn read_all(&self, followed: &mut Followed) -> Result<Vec<KeyId>, Error> {
         let mut ids = Vec::new();
-        let mut from = KeyId(0);
+        // A part at a time, because what a million rows take on their way is never needed at once; and the next one is read
+        // while this one is put in its place.
+        let mut reading = self.records.read_ahead(KeyId(0));
         loop {
-            // A part at a time: what a million rows take on their way is never needed at once.
-            let part = self.records.keys_after(from).await?;
+            let part = reading.await?;
             let Some(last) = part.last() else { break };
-            from = last.key.id;
+            reading = self.records.read_ahead(last.key.id);
             ids.extend(part.iter().map(|known| known.key.id));
             part.into_iter().for_each(|known| self.put(followed, known));
         }

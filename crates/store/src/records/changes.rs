@@ -72,6 +72,17 @@ impl Records {
         Ok(keys)
     }
 
+    /// The same, begun at once and on another thread.
+    pub(crate) fn read_ahead(
+        &self,
+        id: KeyId,
+    ) -> impl Future<Output = Result<Vec<KnownKey>, Error>> + Send + use<> {
+        let records = self.clone();
+        let reading = tokio::spawn(async move { records.keys_after(id).await });
+        let engine = std::sync::Arc::clone(&self.engine);
+        async move { reading.await.unwrap_or_else(|_| Err(engine.failed(sqlx::Error::WorkerCrashed))) }
+    }
+
     /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
     pub(crate) async fn keys_changed_since(&self, seen: i64) -> Result<Option<Vec<ChangedKey>>, Error> {
         let read = async {
