@@ -35,7 +35,10 @@ fn measure(keys: u32, runs: usize, targets: Option<(f64, f64)>) -> Result<()> {
     let postgres = Postgres::start()?;
     let url = postgres.database()?;
     for database in [Database::Folder(folder.clone()), Database::Server(url.parse()?)] {
-        runtime.block_on(async { anyhow::Ok(database.open().await?.close().await) })?;
+        runtime.block_on(async {
+            database.open().await?.close().await;
+            anyhow::Ok(())
+        })?;
     }
     fill_sqlite(&folder, keys)?;
     fill_postgres(&postgres, &url, keys)?;
