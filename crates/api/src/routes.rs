@@ -8,15 +8,18 @@ use crate::requests::{ApiOutcome, ApiRoute, Requests};
 use bytes::Bytes;
 use http::Method;
 use ipse_edge::{Reply, Visit};
-use ipse_model::Links;
+use ipse_model::{Links, Now};
 use ipse_store::{Counters, Error};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 const LOOKUP: &str = "/api/v1/ip";
 const DEMO: &str = "/api/v1/ip/demo";
 const META: &str = "/api/v1/meta";
 const OPENAPI: &str = "/openapi.json";
+
+/// How long a failure says something about the next request.
+const FAILS_FOR_MS: i64 = 10_000;
 
 /// Everything under `/api`, and the description of it.
 pub struct Api<C> {
@@ -25,6 +28,8 @@ pub struct Api<C> {
     openapi: Bytes,
     /// Whether the last charge failed, so that a lasting failure fills no log.
     failing: AtomicBool,
+    /// When a charge last failed, by the wall clock.
+    failed_ms: AtomicI64,
     requests: Arc<Requests>,
 }
 
@@ -34,7 +39,14 @@ impl<C: Counters> Api<C> {
     pub fn new(lookup: Lookup<C>, links: &Links) -> Self {
         let replies = Replies::new(links.clone());
         let openapi = openapi::document(&links.base_url, &replies).into();
-        Self { lookup, replies, openapi, failing: AtomicBool::new(false), requests: Arc::default() }
+        Self {
+            lookup,
+            replies,
+            openapi,
+            failing: AtomicBool::new(false),
+            failed_ms: AtomicI64::new(0),
+            requests: Arc::default(),
+        }
     }
 
     /// Whether an address belongs to the API.
@@ -49,10 +61,12 @@ impl<C: Counters> Api<C> {
         &self.requests
     }
 
-    /// Whether the last request that was to be charged could not be.
+    /// Whether the last lookup could not be charged, a short while ago. Who has seen none for longer does not know any more: a
+    /// balancer that sends nobody because of this must send somebody for it to end.
     #[must_use]
-    pub fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
+    pub fn is_failing(&self, now: Now) -> bool {
+        let since = now.unix_ms.saturating_sub(self.failed_ms.load(Ordering::Relaxed));
+        self.failing.load(Ordering::Relaxed) && since < FAILS_FOR_MS
     }
 
     /// The reply to a visit of an address that the API owns.
@@ -63,14 +77,14 @@ impl<C: Counters> Api<C> {
                 ApiRoute::Lookup,
                 match *method {
                     // HEAD is GET without the body, which the edge leaves out.
-                    Method::GET | Method::HEAD => self.reply(self.lookup.keyed(visit).await),
+                    Method::GET | Method::HEAD => self.reply(self.lookup.keyed(visit).await, visit.now),
                     _ => self.without_answer(method, "GET, HEAD, OPTIONS"),
                 },
             ),
             DEMO => (
                 ApiRoute::Demo,
                 match *method {
-                    Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await),
+                    Method::GET | Method::HEAD => self.reply(self.lookup.demo(visit).await, visit.now),
                     _ => self.without_answer(method, "GET, HEAD, OPTIONS"),
                 },
             ),
@@ -108,7 +122,7 @@ impl<C: Counters> Api<C> {
         }
     }
 
-    fn reply(&self, outcome: Result<Outcome, Error>) -> (ApiOutcome, Reply) {
+    fn reply(&self, outcome: Result<Outcome, Error>, now: Now) -> (ApiOutcome, Reply) {
         match outcome {
             Ok(outcome) => {
                 if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
@@ -117,6 +131,7 @@ impl<C: Counters> Api<C> {
                 (ApiOutcome::from(&outcome), self.replies.outcome(outcome))
             }
             Err(error) => {
+                self.failed_ms.store(now.unix_ms, Ordering::Relaxed);
                 if !self.failing.swap(true, Ordering::Relaxed) {
                     let transient = error.transient();
                     tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");

@@ -253,8 +253,8 @@ impl Server {
                 move || counters.engine_report()
             }),
             requests_fail: Box::new({
-                let house = Arc::clone(&house);
-                move || house.api.is_failing()
+                let (house, clock) = (Arc::clone(&house), clock.clone());
+                move || house.api.is_failing(clock.now())
             }),
             most_connections: config.limits.all,
             started,

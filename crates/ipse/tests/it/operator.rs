@@ -224,6 +224,13 @@ fn a_node_that_cannot_charge_is_not_ready_and_says_so() {
     assert!(page.contains("It is not ready.") && page.contains("Lookups cannot be charged"), "{page}");
     // The records are gone for whoever reads changes of keys as well, which makes nothing less ready.
     wait(|| house.metrics().contains("ipse_chore_failing{chore=\"keys\"} 1.0"));
+    // If nobody asks for a while it is ready again: a balancer that sends nobody must not keep it out for ever.
+    house.hand.advance_ms(9_999);
+    assert_eq!(house.oversee("/readyz", &["host: x"]).status, 503);
+    house.hand.advance_ms(1);
+    assert_eq!(house.oversee("/readyz", &["host: x"]).status, 200);
+    assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 500);
+    assert_eq!(house.oversee("/readyz", &["host: x"]).status, 503);
     // A minute later the window is empty, no pause is to be written, and the journal takes the count.
     house.hand.advance_ms(60_000);
     assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 200);
