@@ -84,6 +84,10 @@ impl Records {
         };
         let keeper = Keeper { engine: Arc::clone(&self.engine), counting, name };
         let mut held = keeper.take().await?.ok_or_else(|| Error::Claimed(self.engine.name()))?;
+        if counting == Counting::Together {
+            // A ledger that died has counted something that only its journal knows.
+            self.check_journal().await?;
+        }
         keeper.sign(&mut held.connection).await.map_err(|error| self.engine.failed(error))?;
         let (stop, stopped) = oneshot::channel();
         let keeper = tokio::spawn(keeper.keep(held, tell_lost, stopped));

@@ -95,6 +95,23 @@ async fn a_journal_of_other_records_is_not_charged_to_these() {
 }
 
 #[tokio::test]
+async fn nobody_counts_together_while_something_stands_in_a_journal_alone() {
+    let store = super::store().await;
+    let now = crate::NOON;
+    let ledger = store.ledger("00000000-0000-0000-0000-000000000001", now).await;
+    let elsewhere = super::place();
+    let other = Ledger::open(&elsewhere.folder, &store.records, None, now).await.map(drop);
+    assert!(matches!(other, Err(Error::JournalElsewhere(_))));
+    let error = store.records.claim(Counting::Together).await.unwrap_err();
+    assert!(matches!(error, Error::JournalElsewhere(_)), "{error}");
+    ledger.close(now).await.unwrap();
+    store.records.claim(Counting::Together).await.unwrap().release().await;
+    Ledger::open(&elsewhere.folder, &store.records, None, now).await.map(drop).unwrap();
+    assert!(store.records.forget_journal().await.unwrap() && !store.records.forget_journal().await.unwrap());
+    store.records.claim(Counting::Together).await.unwrap().release().await;
+}
+
+#[tokio::test]
 async fn changes_of_keys_are_heard_and_heard_again_after_the_server_was_away() {
     let server = Postgres::start().unwrap();
     let url = server.database().unwrap().parse().unwrap();
