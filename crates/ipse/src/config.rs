@@ -559,7 +559,7 @@ impl Reader<'_> {
             "database",
             "database_password_file",
             DatabaseUrl::has_password,
-            |url, password| url.with_password(password),
+            DatabaseUrl::with_password,
         )
     }
 
