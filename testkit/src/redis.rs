@@ -101,10 +101,13 @@ impl Redis {
             request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
         }
         stream.write_all(request.as_bytes())?;
-        // Whatever comes at once is enough for whoever looks at short replies.
-        let mut reply = vec![0; 65_536];
-        let length = stream.read(&mut reply)?;
-        reply.truncate(length);
+        let mut reply = Vec::new();
+        let mut part = vec![0; 65_536];
+        while length_of(&reply).is_none() {
+            let length = stream.read(&mut part)?;
+            ensure!(length > 0, "it hung up");
+            reply.extend_from_slice(&part[..length]);
+        }
         Ok(String::from_utf8_lossy(&reply).into_owned())
     }
 
@@ -208,6 +211,20 @@ impl Cluster {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis-cluster://{}", self.members[0].address)
+    }
+}
+
+/// How long the first reply among these bytes is, if all of it is there.
+fn length_of(reply: &[u8]) -> Option<usize> {
+    let line = reply.windows(2).position(|end| end == b"\r\n")? + 2;
+    let number = || std::str::from_utf8(&reply[1..line - 2]).ok()?.parse::<i64>().ok();
+    match reply[0] {
+        b'$' => {
+            let whole = usize::try_from(number()?).map_or(line, |length| line + length + 2);
+            (reply.len() >= whole).then_some(whole)
+        }
+        b'*' => (0..number()?).try_fold(line, |place, _| Some(place + length_of(reply.get(place..)?)?)),
+        _ => Some(line),
     }
 }
 

@@ -32,6 +32,7 @@ mod restart;
 mod rtt;
 mod secret;
 mod server;
+mod simulate;
 mod snapshots;
 mod spoof;
 mod stage;
@@ -63,6 +64,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
     Campaign { name: "rtt", full_count: 20, short_count: 5, work: rtt::work },
     Campaign { name: "login", full_count: 10_000, short_count: 300, work: login::work },
+    Campaign { name: "simulate", full_count: 100_000_000, short_count: 400_000, work: simulate::work },
     Campaign { name: "idle", full_count: 20_000, short_count: 200, work: idle::work },
 ];
 

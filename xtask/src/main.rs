@@ -24,6 +24,7 @@ const HELP: &str = "\
 cargo xtask test           everything that must pass before a change is merged
 cargo xtask tidy           the rules of the repository that no compiler checks
 cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
+cargo xtask simulate       run the protocol of shared counters through a hundred million requests in a world of faults
 cargo xtask bench ARGS     build for release, then measure
 cargo xtask lighthouse     build for release, then have Lighthouse judge the pages; with --program FILE those of
                            another build
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
         ("test", []) => root().and_then(|root| test::all(&root)),
         ("tidy", []) => root().and_then(|root| tidy::report(&root)),
         ("tools", []) => root().and_then(|root| tools::report(&root)),
+        ("simulate", rest) => {
+            root().and_then(|root| harness::torture(&root, &[&["simulate".to_owned()], rest].concat()))
+        }
         ("torture", rest) => root().and_then(|root| harness::torture(&root, rest)),
         ("bench", rest) => root().and_then(|root| harness::bench(&root, rest)),
         ("lighthouse", []) => root().and_then(|root| lighthouse::run(&root, None)),
