@@ -266,7 +266,7 @@ fn a_node_that_stops_is_alive_and_not_ready_until_it_is_gone() {
 }
 
 /// Waits for something that happens beside the test.
-fn wait(happened: impl Fn() -> bool) {
+pub(crate) fn wait(happened: impl Fn() -> bool) {
     for _ in 0..1000 {
         if happened() {
             return;

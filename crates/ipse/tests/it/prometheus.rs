@@ -1,6 +1,6 @@
 //! A real Prometheus: it collects the metrics, and answers whatever the dashboard and the alerts of `deploy` ask.
 
-use crate::operator::overseen;
+use crate::operator::{overseen, wait};
 use crate::proxies::free_port;
 use ipse_testkit::encode;
 use serde_json::Value;
@@ -190,6 +190,8 @@ fn every_alert_fires_when_it_should_and_not_before() {
 fn every_metric_is_explained_and_nothing_else_is() {
     let (house, key) = overseen(&[("tls_listen", "127.0.0.1:0"), ("tls_self_signed", "yes")]);
     house.get("/api/v1/ip", Some(&key));
+    // A chore has a moment when it was done once.
+    wait(|| house.metrics().contains("\nipse_chore_last_timestamp_seconds{"));
     let metrics = house.metrics();
     let folder = tempfile::tempdir().unwrap();
     promtool(&["check", "metrics"], folder.path(), Some(&metrics));
