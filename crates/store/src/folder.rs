@@ -117,7 +117,8 @@ impl DataFolder {
     pub(crate) fn bind_journal(&self, installation: &str, unbound: bool) -> Result<bool, Error> {
         let path = self.0.join("installation");
         let bound = match fs::read_to_string(&path) {
-            Ok(bound) => Some(bound),
+            // One that is empty was never written: the power failed before it was.
+            Ok(bound) => Some(bound).filter(|bound| !bound.trim().is_empty()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(Error::file(&path, source)),
         };
@@ -126,9 +127,7 @@ impl DataFolder {
             return Ok(false);
         }
         if bound.is_none() || !theirs {
-            let unfinished = path.with_extension("new");
-            let written = fs::write(&unfinished, installation).and_then(|()| fs::rename(&unfinished, &path));
-            written.map_err(|source| Error::file(&path, source))?;
+            self.write_durably(&path, installation)?;
         }
         Ok(true)
     }
@@ -144,10 +143,21 @@ impl DataFolder {
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).map_err(Error::Random)?;
         let name = format!("{:016x}", u64::from_be_bytes(drawn));
-        let unfinished = path.with_extension("new");
-        let written = fs::write(&unfinished, &name).and_then(|()| fs::rename(&unfinished, &path));
-        written.map_err(|source| Error::file(&path, source))?;
+        self.write_durably(&path, &name)?;
         Ok(name)
+    }
+
+    /// Writes a small file of the folder so that it is there whole, or not at all, whenever the power fails.
+    fn write_durably(&self, path: &Path, text: &str) -> Result<(), Error> {
+        let unfinished = path.with_extension("new");
+        let write = || {
+            let mut file = File::create(&unfinished)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&unfinished, path)?;
+            File::open(&self.0)?.sync_all()
+        };
+        write().map_err(|source| Error::file(path, source))
     }
 
     /// The folder of the journal's segments.
