@@ -40,9 +40,12 @@ pub(crate) fn work(options: &Options) -> Result<String> {
         };
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(run)).collect();
         for thread in threads {
-            if let Ok((of_thread, found)) = thread.join() {
-                seen += of_thread;
-                faults.extend(found);
+            match thread.join() {
+                Ok((of_thread, found)) => {
+                    seen += of_thread;
+                    faults.extend(found);
+                }
+                Err(_) => faults.push("the simulation itself panicked".to_owned()),
             }
         }
     });
@@ -91,7 +94,7 @@ fn one(seed: u64, requests: u64) -> (Seen, Vec<String>) {
             }
             if random.below(2_000) == 0 {
                 // The night falls at once.
-                world.now += 86_400_000 - world.now % 86_400_000 - random.below(20);
+                world.now += (86_400_000 - world.now % 86_400_000).saturating_sub(random.below(20));
             }
             if random.below(4) > 0 {
                 world.deliver();
