@@ -53,7 +53,7 @@ impl Health {
         }
         for (pulse, sentence) in [
             (&self.keys, "Changes of keys cannot be read; the keys that are known are served on."),
-            (&self.folds, "Counts cannot be written to the records; they are kept in the journal meanwhile."),
+            (&self.folds, "Counts cannot be written to the records; they are kept on this node meanwhile."),
             (&self.accounts, "Owners cannot be told what happened to their keys."),
             (&self.geo, "The new geo data cannot be used; the old is served on."),
         ] {
