@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 
 const MS_PER_DAY: u64 = 86_400_000;
 const RESERVE: u32 = 32;
+const RESERVE_PART: u32 = 32;
 const ASK_AGAIN_MS: u64 = 100;
 const STATE_KEPT_MS: u64 = 3 * MS_PER_DAY;
 const WINDOW_KEPT_MS: u64 = 120_000;
@@ -160,7 +161,7 @@ impl State {
         }
         let is_low = self.mark < limit
             && self.further.0 == self.further.1
-            && self.mark - self.used < RESERVE
+            && self.mark - self.used < RESERVE.max(limit / RESERVE_PART)
             && now.checked_sub(self.asked).is_some_and(|since| since >= ASK_AGAIN_MS);
         if is_low {
             self.asked = now;
@@ -240,9 +241,11 @@ mod tests {
         words
     }
 
+    /// As many numbers are in a range at least.
+    const FEWEST_GIVEN: u32 = 64;
+
     /// A call that might come next.
-    fn some_call(random: &mut Random, day: u32, mark: &mut u32, generation: u32) -> Call {
-        let limit = 700;
+    fn some_call(random: &mut Random, day: u32, mark: &mut u32, generation: u32, limit: u32) -> Call {
         match random.below(100) {
             0..=84 => Call::Charge { generation, limit },
             85..=87 => Call::ChargeDay { limit },
@@ -250,8 +253,9 @@ mod tests {
             89 => Call::Charge { generation: generation + 1, limit },
             _ => {
                 // Mostly the next range, and sometimes one that leaves a gap, is late, or empty.
-                let from = *mark + u32::try_from(random.below(20) / 19 * 64).unwrap_or(0);
-                let to = if random.below(20) == 0 { from } else { from + 64 };
+                let from =
+                    *mark + u32::try_from(random.below(20) / 19 * u64::from(FEWEST_GIVEN)).unwrap_or(0);
+                let to = if random.below(20) == 0 { from } else { from + FEWEST_GIVEN.max(limit / 16) };
                 *mark = to;
                 let day = if random.below(30) == 0 { day + 1 } else { day };
                 Call::Offer { day: Day(day), from, to }
@@ -268,6 +272,7 @@ mod tests {
             let (mut state, mut mark, mut generation) = (State::default(), 0, 0);
             let mut now = 20_000 * MS_PER_DAY + random.below(MS_PER_DAY);
             let pace = *random.pick(&[3, 150, 1_000]);
+            let limit = *random.pick(&[700, 3_000]);
             let mut incarnation = round;
             for _ in 0..500 {
                 // An engine ends what is over by its own clock, which stands still against ours: so nothing ends here.
@@ -283,7 +288,7 @@ mod tests {
                     incarnation += 100;
                 }
                 let day = u32::try_from(now / MS_PER_DAY).unwrap();
-                let call = some_call(&mut random, day, &mut mark, generation);
+                let call = some_call(&mut random, day, &mut mark, generation, limit);
                 if let Call::Charge { generation: newer, .. } = call {
                     generation = newer;
                 }

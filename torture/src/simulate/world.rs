@@ -10,8 +10,6 @@ use ipse_store::steps::{Call, Minute, Verdict};
 use ipse_store::{Away, Range, Subject};
 use std::collections::{HashMap, VecDeque};
 
-/// How many numbers the records give out at once.
-const STEP: u32 = 64;
 const MINUTE_MS: u64 = 60_000;
 /// After a clock was moved, or an engine forgot, so long minutes are not what they seem.
 const TROUBLE_MS: u64 = 3 * MINUTE_MS;
@@ -117,7 +115,7 @@ impl World {
     pub(super) fn new(mut random: Random, nodes: usize, keys: usize) -> Self {
         // Somewhere on a day, and often shortly before its end.
         let now = 20_000 * 86_400_000 + random.below(86_400_000);
-        let limits = [1, 5, 63, 64, 65, 130, 300, 301, 1_000];
+        let limits = [1, 5, 63, 64, 65, 130, 300, 301, 1_000, 3_000];
         let known =
             |random: &mut Random| Known { limit: *random.pick(&limits), resumes: 0, is_paused: false };
         let keys: Vec<Known> = (0..keys).map(|_| known(&mut random)).collect();
@@ -212,9 +210,9 @@ impl World {
             _ if self.records_away => Err(Away::NoReply),
             Errand::Reserve(subject, day, limit) => {
                 let mark = self.marks.entry((subject, day)).or_default();
-                let from = *mark;
-                *mark = from.saturating_add(STEP).min(limit).max(from);
-                Ok(Reply::Range(Range { from, to: *mark }))
+                let range = Range::after(*mark, limit);
+                *mark = range.to;
+                Ok(Reply::Range(range))
             }
             Errand::Pause(key, minute) => {
                 self.pause(key, &minute);

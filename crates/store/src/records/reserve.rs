@@ -8,8 +8,11 @@ use ipse_model::Day;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
-/// As many numbers are given out at once: the most that is withheld when whoever asked for them dies.
-const STEP: u32 = 64;
+/// As many numbers are given out at once at least.
+const FEWEST: u32 = 64;
+/// Of a large day, such a part is given out at once: enough for a key that asks as quickly as it may to go on through some
+/// minutes in which the records are away, and all that is withheld when whoever asked for it dies.
+const PART_OF_DAY: u32 = 16;
 
 /// Numbers that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +34,17 @@ pub struct Range {
     pub to: u32,
 }
 
+impl Range {
+    /// What is given out of a day after `from`, none of it beyond the limit.
+    #[must_use]
+    pub fn after(from: u32, limit: u32) -> Self {
+        let step = FEWEST.max(limit / PART_OF_DAY);
+        Self { from, to: from.saturating_add(step).min(limit).max(from) }
+    }
+}
+
 impl Records {
-    /// Gives out the next numbers of subjects, at most [`STEP`] of each and none beyond its limit, durably and in one
-    /// step. No subject may be asked for twice. The ranges come in the order of `wanted`; those of a key that is no more
+    /// Gives out the [next](Range::after) numbers of subjects, none beyond its limit, durably and in one step. No subject may be asked for twice. The ranges come in the order of `wanted`; those of a key that is no more
     /// are empty.
     pub async fn reserve(&self, wanted: &[Wanted]) -> Result<Vec<Range>, Error> {
         if wanted.is_empty() {
@@ -58,7 +69,7 @@ impl Records {
                 let key = (row.try_get("subject")?, super::number(&row, "day")?);
                 let from: u32 = super::number(&row, "mark")?;
                 let limit = order.get(&key).copied().unwrap_or(0);
-                given.insert(key, Range { from, to: from.saturating_add(STEP).min(limit).max(from) });
+                given.insert(key, Range::after(from, limit));
             }
             let raised: Vec<String> = given
                 .iter()

@@ -14,7 +14,7 @@
 -- g generation, p pause (1 being written, 2 written), n moments in the window, l the last of them,
 -- x when the window's end was set, a when a further range was asked for
 local BURST_LIMIT, WINDOW_MS, DAY_MS = 300, 60000, 86400000
-local RESERVE, ASK_AGAIN_MS = 32, 100
+local RESERVE, RESERVE_PART, ASK_AGAIN_MS = 32, 32, 100
 local STATE_KEPT_MS, WINDOW_KEPT_MS, WINDOW_RENEWED_MS = 3 * DAY_MS, 120000, 30000
 
 local wanted, incarnation, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -141,8 +141,10 @@ end
 if not is_within then
   return { 'used_up', day, state.u }
 end
+-- A further range is asked for while half of this one is left, for the records may be away when it is needed.
 local is_low = 0
-if state.m < limit and state.f == state.t and state.m - state.u < RESERVE and now - state.a >= ASK_AGAIN_MS then
+local reserve = math.max(RESERVE, math.floor(limit / RESERVE_PART))
+if state.m < limit and state.f == state.t and state.m - state.u < reserve and now - state.a >= ASK_AGAIN_MS then
   keep('a', now)
   is_low = 1
 end

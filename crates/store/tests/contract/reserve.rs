@@ -26,6 +26,8 @@ async fn ranges_follow_each_other_up_to_the_limit() {
     let both = [wanted(key, 153), wanted(Subject::Demo, 10), wanted(Subject::Key(KeyId(999)), 10)];
     let expected = [Range { from: 152, to: 153 }, Range { from: 0, to: 10 }, Range { from: 0, to: 0 }];
     assert_eq!(records.reserve(&both).await.unwrap(), expected, "a key that is no more gets nothing");
+    // Of a large day a sixteenth is given out at once.
+    assert_eq!(records.reserve(&[wanted(key, 10_000)]).await.unwrap(), [Range { from: 153, to: 778 }]);
     let rows = records.usage(NOON.day()).await.unwrap();
     assert!(rows.iter().all(|row| row.used == 0) && rows.len() == 2, "nothing is used yet: {rows:?}");
 }
