@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-const TRIES: u32 = 600;
+const TRIES: u32 = 1_500;
 const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Which of the two.
@@ -172,6 +172,37 @@ impl Watched {
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis-sentinel://{}/main", self.sentinel.address)
+    }
+
+    /// Which of the two the sentinel says is the master.
+    pub fn master(&self) -> Result<usize> {
+        let told = self.sentinel.say(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"])?;
+        let is_named = |server: &Redis| told.contains(&format!("\r\n{}\r\n", server.address.port()));
+        self.servers.iter().position(is_named).with_context(|| format!("the sentinel says {told:?}"))
+    }
+
+    /// Has the sentinel make the other one the master, though this one is well.
+    pub fn fail_over(&self) -> Result<()> {
+        // So soon after another change it refuses.
+        until("the sentinel hands over", || {
+            Ok(self.sentinel.say(&["SENTINEL", "FAILOVER", "main"])?.starts_with("+OK"))
+        })
+    }
+
+    /// Waits until the sentinel has made this one the master, and it knows.
+    pub fn wait_for_master(&self, which: usize) -> Result<()> {
+        until("the other one becomes the master", || {
+            let told = self.servers[which].say(&["INFO", "replication"])?;
+            Ok(self.master()? == which && told.contains("role:master"))
+        })
+    }
+
+    /// Waits until the one that is not the master follows the other.
+    pub fn settle(&self) -> Result<()> {
+        until("the other one follows the master", || {
+            let master = &self.servers[self.master()?];
+            Ok(master.say(&["INFO", "replication"])?.contains("state=online"))
+        })
     }
 }
 

@@ -50,13 +50,27 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     ))
 }
 
-/// Sends more requests at once than are left of the minute, and says how many. `charged` is what the day has counted
-/// before, `left` how many of them must be granted.
+/// One race, after which the record says that the key is paused.
 fn race(random: &mut Random, inside: &Inside, key: &MadeKey, charged: u32, left: u32) -> Result<u64> {
+    let total = race_over(random, &[inside.address], &key.text, charged, left)?;
+    let record = inside.wait(inside.records.key(key.id))?.context("the key is gone")?;
+    ensure!(record.state == KeyState::Paused, "the record says {:?}", record.state);
+    Ok(total)
+}
+
+/// Sends more requests at once than are left of the minute, over all of these doors, and says how many. `charged` is what
+/// the day has counted before, `left` how many of them must be granted.
+pub(crate) fn race_over(
+    random: &mut Random,
+    doors: &[SocketAddr],
+    key: &str,
+    charged: u32,
+    left: u32,
+) -> Result<u64> {
     let connections = FEWEST_CONNECTIONS + random.below(MOST_CONNECTIONS - FEWEST_CONNECTIONS + 1);
     let total = u64::from(left) + 1 + random.below(MOST_BEYOND);
     let before = Clock::system().now().unix_seconds();
-    let responses = all_at_once(random, inside.address, &key.text, connections, total)?;
+    let responses = all_at_once(random, doors, key, connections, total)?;
     let after = Clock::system().now().unix_seconds();
 
     let granted: Vec<&Response> = responses.iter().filter(|response| response.status == 200).collect();
@@ -76,8 +90,6 @@ fn race(random: &mut Random, inside: &Inside, key: &MadeKey, charged: u32, left:
         ensure!((before + 60..=after + 60).contains(&reset), "{told}, reset {reset} is not in a minute");
     }
     exactly_once(&granted, charged).context(told)?;
-    let record = inside.wait(inside.records.key(key.id))?.context("the key is gone")?;
-    ensure!(record.state == KeyState::Paused, "the record says {:?}", record.state);
     Ok(total)
 }
 
@@ -98,7 +110,7 @@ fn exactly_once(granted: &[&Response], charged: u32) -> Result<()> {
 
 fn all_at_once(
     random: &mut Random,
-    address: SocketAddr,
+    doors: &[SocketAddr],
     key: &str,
     connections: u64,
     total: u64,
@@ -110,7 +122,8 @@ fn all_at_once(
         shares[usize::try_from(index)?] += 1;
     }
     let start = Barrier::new(shares.len());
-    let opened = shares.iter().map(|_| Connection::open(address)).collect::<Result<Vec<_>>>()?;
+    let opened = doors.iter().cycle().take(shares.len());
+    let opened = opened.map(|door| Connection::open(*door)).collect::<Result<Vec<_>>>()?;
     std::thread::scope(|scope| {
         let runners: Vec<_> = opened
             .into_iter()

@@ -74,22 +74,25 @@ pub(crate) struct MadeKey {
 
 /// Makes one key for each daily limit, ten to an account, before any server runs.
 pub(crate) fn make_keys(data_dir: &Path, daily_limits: &[u32]) -> Result<Vec<MadeKey>> {
+    with_records(data_dir, async |records| keys_in(records, daily_limits).await)
+}
+
+/// Makes one key for each daily limit, ten to an account, in records that have none yet.
+pub(crate) async fn keys_in(records: &Records, daily_limits: &[u32]) -> Result<Vec<MadeKey>> {
     let now = Clock::system().now();
-    with_records(data_dir, async |records| {
-        let mut keys = Vec::with_capacity(daily_limits.len());
-        for (number, daily_limit) in daily_limits.iter().enumerate() {
-            let account: Email = format!("torture-{}@example.com", number / 10).parse()?;
-            let daily_limit = Some(*daily_limit);
-            let new = NewKey { account: &account, name: "torture", scope: Scope::Geo, daily_limit };
-            match records.create_key(&new, now).await? {
-                Created::Key { text, record } => {
-                    keys.push(MadeKey { id: record.id, text: text.reveal().to_owned() });
-                }
-                Created::AccountIsFull => bail!("an account is full after ten keys"),
+    let mut keys = Vec::with_capacity(daily_limits.len());
+    for (number, daily_limit) in daily_limits.iter().enumerate() {
+        let account: Email = format!("torture-{}@example.com", number / 10).parse()?;
+        let daily_limit = Some(*daily_limit);
+        let new = NewKey { account: &account, name: "torture", scope: Scope::Geo, daily_limit };
+        match records.create_key(&new, now).await? {
+            Created::Key { text, record } => {
+                keys.push(MadeKey { id: record.id, text: text.reveal().to_owned() });
             }
+            Created::AccountIsFull => bail!("an account is full after ten keys"),
         }
-        Ok(keys)
-    })
+    }
+    Ok(keys)
 }
 
 /// Works on the records of a folder while no server runs on it.

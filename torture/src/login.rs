@@ -4,7 +4,7 @@
 mod attack;
 mod form;
 mod guesses;
-mod people;
+pub(crate) mod people;
 mod table;
 mod timing;
 mod together;

@@ -23,6 +23,7 @@ mod load;
 mod login;
 mod midnight;
 mod mischief;
+mod nodes;
 mod paced;
 mod power;
 mod random;
@@ -64,6 +65,10 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "reload", full_count: 1_000, short_count: 4, work: reload::work },
     Campaign { name: "rtt", full_count: 20, short_count: 5, work: rtt::work },
     Campaign { name: "login", full_count: 10_000, short_count: 300, work: login::work },
+    Campaign { name: "nodes burst", full_count: 10_000, short_count: 10, work: nodes::burst },
+    Campaign { name: "nodes day", full_count: 200, short_count: 2, work: nodes::day },
+    Campaign { name: "nodes spread", full_count: 1_000, short_count: 20, work: nodes::spread },
+    Campaign { name: "nodes outage", full_count: 150, short_count: 6, work: nodes::outage },
     Campaign { name: "simulate", full_count: 100_000_000, short_count: 400_000, work: simulate::work },
     Campaign { name: "idle", full_count: 20_000, short_count: 200, work: idle::work },
 ];
@@ -101,10 +106,19 @@ fn run(arguments: &[String]) -> Result<()> {
             [name] if name == "keys" => keys::bench(),
             _ => bail!("there are three measurements: bench start, bench geo and bench keys"),
         },
-        [name, rest @ ..] => match CAMPAIGNS.iter().find(|campaign| campaign.name == name) {
-            Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),
-            None => bail!("there is no campaign {name:?}; there are short, {}", names.join(", ")),
-        },
+        [first, rest @ ..] => {
+            // Some have a name of two words.
+            let two = rest.first().map(|second| format!("{first} {second}"));
+            let named = |name: &str| CAMPAIGNS.iter().find(|campaign| campaign.name == name);
+            let (campaign, rest) = match two.as_deref().and_then(named) {
+                Some(campaign) => (Some(campaign), &rest[1..]),
+                None => (named(first), rest),
+            };
+            match campaign {
+                Some(campaign) => campaign.run(&Options::parse(rest, campaign.full_count)?),
+                None => bail!("there is no campaign {first:?}; there are short, {}", names.join(", ")),
+            }
+        }
         [] => bail!("name a campaign: short, {}", names.join(", ")),
     }
 }

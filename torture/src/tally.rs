@@ -168,6 +168,35 @@ impl Tally {
         self.lock().paused.is_some()
     }
 
+    /// A fault begins, while requests are under way. Until it is [over](Tally::calm), minutes are not what they seem.
+    pub(crate) fn trouble(&self) {
+        let mut state = self.lock();
+        state.faults += 1;
+        state.window_since = Duration::MAX;
+    }
+
+    /// The fault is over, and what it cost the server of the last minute is lost.
+    pub(crate) fn calm(&self, now: Duration) {
+        self.lock().window_since = now;
+    }
+
+    /// The answer told once more of a pause that is over, because the news has not come there yet. Nothing was charged.
+    pub(crate) fn still_paused(&self, ticket: Ticket) {
+        self.lock().requests.retain(|request| request.ticket != ticket.number);
+    }
+
+    /// Whether this answer tells of a burst or a pause, and not of the day.
+    pub(crate) fn tells_of_pause(&self, response: &Response) -> Result<bool> {
+        self.is_burst(response)
+    }
+
+    /// The key was resumed while nothing was under way. What was not answered may still be charged, to the fresh minute.
+    pub(crate) fn resumed_amid_faults(&self) {
+        let mut state = self.lock();
+        state.paused = None;
+        state.requests.retain(|request| request.outcome == Outcome::Unknown);
+    }
+
     /// The key was resumed while nothing was under way: it has a fresh minute.
     pub(crate) fn resumed(&self) {
         let mut state = self.lock();
