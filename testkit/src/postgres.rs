@@ -98,6 +98,15 @@ impl Postgres {
         self.port
     }
 
+    /// The numbers of its processes at this moment.
+    pub fn processes(&self) -> Result<Vec<u32>> {
+        let told = std::fs::read_to_string(self.folder.join("data/postmaster.pid"))?;
+        let first: u32 = told.lines().next().unwrap_or_default().trim().parse()?;
+        let children = std::fs::read_to_string(format!("/proc/{first}/task/{first}/children"))?;
+        let children = children.split_whitespace().filter_map(|number| number.parse().ok());
+        Ok(std::iter::once(first).chain(children).collect())
+    }
+
     /// Makes an empty database and gives its URL, password included.
     pub fn database(&self) -> Result<String> {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));

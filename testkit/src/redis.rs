@@ -75,6 +75,11 @@ impl Redis {
         self.wait_until_ready()
     }
 
+    /// The number of its process.
+    pub fn id(&self) -> Result<u32> {
+        Ok(self.child.as_ref().context("it does not run")?.id())
+    }
+
     /// Ends it as a power cut would.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {

@@ -1,7 +1,7 @@
 //! Idle connections over TLS, all open at once: the server holds every one of them, in little memory, and goes on
 //! answering.
 
-mod caller;
+pub(crate) mod caller;
 
 use crate::campaign::Options;
 use crate::inside::make_keys;

@@ -92,7 +92,8 @@ fn run(arguments: &[String]) -> Result<()> {
             }
             start::bench_short()?;
             geo::speed::bench_short()?;
-            keys::bench_short()
+            keys::bench_short()?;
+            nodes::cost::bench_short()
         }
         // The campaign `files` starts itself again to read what may be the end of whoever reads it.
         [command] if command == files::READER => files::read_until_end(),
@@ -104,7 +105,8 @@ fn run(arguments: &[String]) -> Result<()> {
             [name] if name == "start" => start::bench(),
             [name] if name == "geo" => geo::speed::bench(),
             [name] if name == "keys" => keys::bench(),
-            _ => bail!("there are three measurements: bench start, bench geo and bench keys"),
+            [name] if name == "nodes" => nodes::cost::bench(),
+            _ => bail!("there are four measurements: bench start, bench geo, bench keys and bench nodes"),
         },
         [first, rest @ ..] => {
             // Some have a name of two words.

@@ -1,6 +1,7 @@
 //! Campaigns against several real nodes on one real PostgreSQL and one real Redis or Valkey.
 
 mod burst;
+pub(crate) mod cost;
 mod day;
 mod engine;
 mod house;
