@@ -4,10 +4,14 @@ use crate::records::KnownKey;
 use crate::{Error, Records};
 use ipse_model::{Key, KeyHash, KeyId, Now};
 use papaya::HashMap;
+use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
+
+/// As many parts of the table are read at the same time.
+const PARTS_AHEAD: usize = 3;
 
 /// How long a caller with an unknown key waits for others like it.
 const MISSES_APART: Duration = Duration::from_millis(20);
@@ -180,17 +184,19 @@ impl KeyTable {
     /// Reads all keys as they are now, and gives their numbers in ascending order.
     async fn read_all(&self, followed: &mut Followed) -> Result<Vec<KeyId>, Error> {
         let mut ids = Vec::new();
-        // A part at a time, because what a million rows take on their way is never needed at once; and the next one is read
+        // A part at a time, because what a million rows take on their way is never needed at once; and the next ones are read
         // while this one is put in its place.
-        let mut reading = self.records.read_ahead(KeyId(0));
+        let (mut ahead, mut next) = (VecDeque::new(), Some(KeyId(0)));
         loop {
+            while let Some(after) = next.filter(|_| ahead.len() < PARTS_AHEAD) {
+                next = self.records.end_of_part(after).await?;
+                ahead.push_back(self.records.read_ahead(after, next));
+            }
+            let Some(reading) = ahead.pop_front() else { return Ok(ids) };
             let part = reading.await?;
-            let Some(last) = part.last() else { break };
-            reading = self.records.read_ahead(last.key.id);
             ids.extend(part.iter().map(|known| known.key.id));
             part.into_iter().for_each(|known| self.put(followed, known));
         }
-        Ok(ids)
     }
 
     /// Puts a key where it belongs now, and only then takes it from where it was: whoever looks meanwhile finds it.

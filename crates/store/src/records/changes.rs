@@ -11,7 +11,7 @@ use sqlx::{AnyConnection, Row};
 /// How many changes of keys are remembered for servers that lag behind.
 const CHANGES_KEPT: i64 = 10_000;
 
-/// As many keys are read at once.
+/// As many keys are read in one part.
 const KEYS_AT_ONCE: i64 = 10_000;
 
 /// A key with the texts that it is known by.
@@ -47,20 +47,45 @@ impl Records {
         self.within(read).await
     }
 
-    /// The next keys after a number, by ascending number; none if there are no more.
-    ///
+    /// The last of the next [`KEYS_AT_ONCE`] keys after a number; `None` if there are fewer.
+    pub(crate) async fn end_of_part(&self, after: KeyId) -> Result<Option<KeyId>, Error> {
+        let read = async {
+            let row = sqlx::query("SELECT id FROM keys WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2")
+                .bind(after.0)
+                .bind(KEYS_AT_ONCE - 1)
+                .fetch_optional(&self.readers)
+                .await?;
+            row.map(|row| row.try_get(0).map(KeyId)).transpose()
+        };
+        self.within(read).await
+    }
+
+    /// The keys after a number, up to another one or all, by ascending number. They are begun to be read at once, on
+    /// another thread.
+    pub(crate) fn read_ahead(
+        &self,
+        after: KeyId,
+        end: Option<KeyId>,
+    ) -> impl Future<Output = Result<Vec<KnownKey>, Error>> + Send + use<> {
+        let records = self.clone();
+        let reading = tokio::spawn(async move { records.keys_between(after, end).await });
+        let engine = std::sync::Arc::clone(&self.engine);
+        async move { reading.await.unwrap_or_else(|_| Err(engine.failed(sqlx::Error::WorkerCrashed))) }
+    }
+
     /// They come as one text: a driver takes several times as long for a row as for what stands in it, and a server
     /// with a million keys is to start within seconds.
-    pub(crate) async fn keys_after(&self, id: KeyId) -> Result<Vec<KnownKey>, Error> {
+    async fn keys_between(&self, after: KeyId, end: Option<KeyId>) -> Result<Vec<KnownKey>, Error> {
         let read = async {
             let lines = sqlx::query(
                 "SELECT COALESCE(string_agg(line, ';'), '') FROM (SELECT k.id || ',' || k.hash || ',' || k.scope || ',' || \
                  k.active || ',' || CASE WHEN k.paused_ms IS NULL THEN 0 ELSE 1 END || ',' || k.daily_limit || ',' || \
                  k.resumes || ',' || COALESCE(o.hash, '') || ',' || COALESCE(o.ends_ms, 0) AS line \
-                 FROM keys k LEFT JOIN old_texts o ON o.key_id = k.id WHERE k.id > $1 ORDER BY k.id LIMIT $2) AS part",
+                 FROM keys k LEFT JOIN old_texts o ON o.key_id = k.id AND o.key_id > $1 AND o.key_id <= $2 \
+                 WHERE k.id > $1 AND k.id <= $2) AS part",
             );
-            let lines = lines.bind(id.0).bind(KEYS_AT_ONCE).fetch_one(&self.readers).await?;
-            let lines: String = lines.try_get(0)?;
+            let end = end.map_or(i64::MAX, |end| end.0);
+            let lines: String = lines.bind(after.0).bind(end).fetch_one(&self.readers).await?.try_get(0)?;
             let lines = lines.split(';').filter(|line| !line.is_empty());
             lines
                 .map(|line| known_line(line).ok_or_else(|| unreadable("keys")))
@@ -70,17 +95,6 @@ impl Records {
         // No engine promises an order inside of a text.
         keys.sort_unstable_by_key(|known| known.key.id);
         Ok(keys)
-    }
-
-    /// The same, begun at once and on another thread.
-    pub(crate) fn read_ahead(
-        &self,
-        id: KeyId,
-    ) -> impl Future<Output = Result<Vec<KnownKey>, Error>> + Send + use<> {
-        let records = self.clone();
-        let reading = tokio::spawn(async move { records.keys_after(id).await });
-        let engine = std::sync::Arc::clone(&self.engine);
-        async move { reading.await.unwrap_or_else(|_| Err(engine.failed(sqlx::Error::WorkerCrashed))) }
     }
 
     /// The keys that changed since `seen`, each as it is now; `None` if the log no longer reaches back that far.
@@ -119,7 +133,7 @@ macro_rules! known_columns {
 }
 use known_columns;
 
-/// A key as [`Records::keys_after`] has it written.
+/// A key as [`Records::keys_between`] has it written.
 fn known_line(line: &str) -> Option<KnownKey> {
     let mut parts = line.split(',');
     let id = KeyId(parts.next()?.parse().ok()?);
