@@ -78,7 +78,7 @@ impl Engine {
     pub async fn fold(&self, now: Now) -> Result<(), Error> {
         match self {
             Self::Ledger(ledger) => ledger.fold(now).await,
-            Self::Shared(shared) => shared.fold().await,
+            Self::Shared(shared) => shared.fold(now).await,
         }
     }
 
@@ -86,7 +86,7 @@ impl Engine {
     pub async fn close(&self, now: Now) -> Result<(), Error> {
         match self {
             Self::Ledger(ledger) => ledger.close(now).await,
-            Self::Shared(shared) => shared.close().await,
+            Self::Shared(shared) => shared.close(now).await,
         }
     }
 }

@@ -17,6 +17,7 @@ mod url;
 /// How shared counters work, for whoever carries the steps out otherwise: a simulation.
 pub mod steps {
     pub use super::function::{Call, Minute, TEXT as FUNCTION, Verdict};
+    pub use super::lease::{Lease, lease_demo, lease_key};
     pub use super::protocol::{Engines, charge_demo, charge_key, offer};
 }
 
@@ -29,7 +30,7 @@ use crate::tally::{ANSWERED, OVER_QUOTA, REFUSED};
 use crate::{CountersReport, Error, Outcomes, Records};
 use function::{Call, Minute, Verdict};
 use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Now, Window};
-use lease::{Lease, Tried};
+use lease::Lease;
 use news::News;
 use papaya::HashMap;
 use protocol::Engines;
@@ -166,10 +167,10 @@ impl Shared {
     }
 
     /// Folds what this node saw into the records. To be called about once a second.
-    pub async fn fold(&self) -> Result<(), Error> {
+    pub async fn fold(&self, now: Now) -> Result<(), Error> {
         let engine = &self.engine;
         if engine.reach.missing().is_none() {
-            engine.lease.end();
+            engine.lease.rest(now);
         }
         let (rows, outcomes) = engine.news.take();
         if rows.is_empty() && outcomes.is_empty() {
@@ -183,8 +184,8 @@ impl Shared {
     }
 
     /// Folds for the last time and lets go of the engine. To be called when nothing is charged any more.
-    pub async fn close(&self) -> Result<(), Error> {
-        let folded = self.fold().await;
+    pub async fn close(&self, now: Now) -> Result<(), Error> {
+        let folded = self.fold(now).await;
         self.engine.reach.close();
         folded
     }
@@ -292,64 +293,16 @@ impl Engine {
         pausing
     }
 
-    /// Reserves a range for this node itself.
-    async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
-        let (sender, receiver) = oneshot::channel();
-        let wish = Wish { subject, day, limit, clock: None, end: End::Take(sender) };
-        let _ = self.wishes.send(wish);
-        receiver.await.unwrap_or(Err(Away::Unsettled.into()))
-    }
-
-    /// Charges a key without the shared engine.
-    async fn lease_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
-        let subject = Subject::Key(key.id);
-        let nodes = self.nodes.load(Ordering::Relaxed);
-        match self.lease.charge_key(key, nodes, now)? {
-            Tried::Charged(charge) => return Ok(KeyCharge::Charged(charge)),
-            Tried::Burst(minute) => {
-                self.begin_pause(key.id, key.resumes, *minute, now).written().await?;
-                return Ok(KeyCharge::Charged(Charge::BurstExceeded));
-            }
-            Tried::Wants(day) => {
-                let range = self.take(subject, day, key.daily_limit).await?;
-                if range.from >= range.to {
-                    let used = self.used_up_to(subject, day).await?;
-                    return lease::nothing_left(key.daily_limit, used, day);
-                }
-                self.lease.take(subject, day, range);
-            }
-        }
-        match self.lease.charge_key(key, nodes, now)? {
-            Tried::Charged(charge) => Ok(KeyCharge::Charged(charge)),
-            Tried::Wants(_) | Tried::Burst(_) => Err(Away::Unsettled.into()),
-        }
-    }
-
-    /// Charges the demo without the shared engine.
-    async fn lease_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
-        let (subject, limit) = (Subject::Demo, DEMO_DAILY_LIMIT);
-        for _ in 0..2 {
-            match self.lease.charge_day(subject, limit, now) {
-                Tried::Charged(Charge::Granted(allowance)) => return Ok(Ok(allowance)),
-                Tried::Charged(_) | Tried::Burst(_) => break,
-                Tried::Wants(day) => {
-                    let range = self.take(subject, day, limit).await?;
-                    if range.from >= range.to {
-                        let used = self.used_up_to(subject, day).await?;
-                        let used_up = DayAllowance { limit, remaining: 0, day };
-                        return if used >= limit { Ok(Err(used_up)) } else { Err(Away::Unsettled.into()) };
-                    }
-                    self.lease.take(subject, day, range);
-                }
-            }
-        }
-        Err(Away::Unsettled.into())
-    }
-
     /// How far a day is known to be used without asking the shared engine.
     async fn used_up_to(&self, subject: Subject, day: Day) -> Result<u32, Error> {
         let seen = self.news.used(subject, day).unwrap_or(0);
         Ok(self.records.used(subject, day).await?.max(seen))
+    }
+
+    /// Charges a key without the shared engine.
+    async fn lease_key(self: &Arc<Self>, key: &Key, now: Now) -> Result<KeyCharge, Error> {
+        let nodes = self.nodes.load(Ordering::Relaxed);
+        lease::lease_key(&self.teller(None), &self.lease, key, nodes, now).await
     }
 
     /// What is answered when nothing can be charged and everything is to be answered.
@@ -404,6 +357,17 @@ impl Engines for Teller<'_> {
             let _ = self.engine.wishes.send(wish);
         }
     }
+
+    async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
+        let (sender, receiver) = oneshot::channel();
+        let wish = Wish { subject, day, limit, clock: None, end: End::Take(sender) };
+        let _ = self.engine.wishes.send(wish);
+        receiver.await.unwrap_or(Err(Away::Unsettled.into()))
+    }
+
+    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        self.engine.used_up_to(subject, day).await
+    }
 }
 
 impl Counters for Shared {
@@ -440,7 +404,8 @@ impl Counters for Shared {
         let charged = engine.decided(protocol::charge_demo(&engine.teller(engine.clock(now)))).await;
         let charged = match (charged, engine.plan.outage) {
             (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
-                let leased = engine.decided(engine.lease_demo(now)).await?;
+                let leased =
+                    engine.decided(lease::lease_demo(&engine.teller(None), &engine.lease, now)).await?;
                 engine.leased.fetch_add(1, Ordering::Relaxed);
                 leased
             }

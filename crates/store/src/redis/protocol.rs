@@ -34,6 +34,18 @@ pub trait Engines: Sync {
 
     /// The same, for whom nobody waits.
     fn extend_later(&self, subject: Subject, day: Day, limit: u32);
+
+    /// Has the next range of a day reserved in the records and [taken](super::lease::Lease::take) by this node, or waits for
+    /// somebody who is about it. Says which it is.
+    fn take(
+        &self,
+        subject: Subject,
+        day: Day,
+        limit: u32,
+    ) -> impl Future<Output = Result<Range, Error>> + Send;
+
+    /// How far a day is known to be used without asking the shared engine.
+    fn used(&self, subject: Subject, day: Day) -> impl Future<Output = Result<u32, Error>> + Send;
 }
 
 /// Charges one request of a key.

@@ -65,7 +65,8 @@ pub enum Away {
 
 impl Away {
     /// Whether it is certain that nothing was charged.
-    pub(super) fn nothing_was_done(&self) -> bool {
+    #[must_use]
+    pub fn nothing_was_done(&self) -> bool {
         matches!(self, Self::NotReached { .. } | Self::Refused(_))
     }
 }

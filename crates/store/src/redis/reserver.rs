@@ -90,15 +90,16 @@ fn wanted(mut wishes: Vec<Wish>) -> Option<(Wanted, Vec<Wish>)> {
 }
 
 /// A range goes to one end only: to the node if it wants it, and else to the shared engine.
-async fn hand_over(engine: &Arc<Engine>, wanted: Wanted, range: Range, mut wishes: Vec<Wish>) {
-    let taker = wishes.iter().position(|wish| matches!(wish.end, End::Take(_)));
-    if let Some(place) = taker {
-        let wish = wishes.swap_remove(place);
-        if let End::Take(waiter) = wish.end {
-            let _ = waiter.send(Ok(range));
-        }
+async fn hand_over(engine: &Arc<Engine>, wanted: Wanted, range: Range, wishes: Vec<Wish>) {
+    if wishes.iter().any(|wish| matches!(wish.end, End::Take(_))) {
+        engine.lease.take(wanted.subject, wanted.day, range);
         let error = Error::Counters(super::Away::Unsettled);
-        wishes.into_iter().for_each(|wish| tell(wish.end, Err(&error)));
+        for wish in wishes {
+            match wish.end {
+                End::Take(waiter) => drop(waiter.send(Ok(range))),
+                end @ End::Offer(_) => tell(end, Err(&error)),
+            }
+        }
         return;
     }
     let clock = wishes.first().and_then(|wish| wish.clock);

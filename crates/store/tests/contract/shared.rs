@@ -8,6 +8,7 @@ use ipse_store::{Away, Counters, Error, KeyCharge, Outage, Shared};
 use ipse_testkit::{Cluster, Flavour, Redis, Watched};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 /// Long enough for any machine.
 const PATIENT: Duration = Duration::from_secs(20);
@@ -244,7 +245,7 @@ async fn while_the_engine_is_away_ranges_of_the_records_can_be_leased() {
     assert!(counters.report().leased >= 99 && counters.report().away.is_some());
     server.run().unwrap();
     // The engine goes on behind what was leased.
-    counters.fold().await.unwrap();
+    counters.fold(calm(100)).await.unwrap();
     let mut step = 100;
     let used_up = loop {
         step += 1;
@@ -274,8 +275,43 @@ async fn a_lease_gives_each_node_its_share_of_the_minute_and_pauses_nobody() {
         assert_eq!(counters.charge_demo(NOON).await.unwrap().unwrap().remaining, left);
     }
     // Nobody has seen a thousand answers of the demo but this node, which folds them.
-    counters.fold().await.unwrap();
+    counters.fold(NOON).await.unwrap();
     assert!(counters.charge_demo(NOON).await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn all_who_come_at_once_while_the_engine_is_away_share_one_range() {
+    let (store, key) = with_key(200).await;
+    let counters = open("redis://127.0.0.1:1", Outage::Lease, PATIENT, &store).await;
+    let mut all = JoinSet::new();
+    for _ in 0..64 {
+        let (counters, key) = (Arc::clone(&counters), key);
+        all.spawn(async move { counters.charge_key(&key, NOON).await });
+    }
+    let mut seen = Vec::new();
+    for charged in all.join_all().await {
+        let Ok(KeyCharge::Charged(Charge::Granted(allowance))) = charged else { panic!("{charged:?}") };
+        seen.push(allowance.remaining);
+    }
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 64);
+}
+
+#[tokio::test]
+async fn a_key_that_is_resumed_while_the_engine_is_away_has_a_fresh_minute() {
+    let (store, key) = with_key(10_000).await;
+    let counters = open("redis://127.0.0.1:1", Outage::Lease, PATIENT, &store).await;
+    for _ in 0..300 {
+        remaining(&*counters, &key, NOON).await;
+    }
+    let charged = counters.charge_key(&key, later(NOON, 5)).await.unwrap();
+    assert_eq!(charged, KeyCharge::Charged(Charge::BurstExceeded));
+    assert!(store.records.key(key.id).await.unwrap().unwrap().paused_ms.is_some());
+    // An engine that comes and goes does not begin the minute again.
+    counters.fold(later(NOON, 10)).await.unwrap();
+    let key = Key { resumes: key.resumes + 1, ..key };
+    remaining(&*counters, &key, later(NOON, 20)).await;
 }
 
 #[tokio::test]

@@ -3,9 +3,10 @@
 //! The network is worse than real ones: messages overtake each other, are lost before or after they had an effect, and come
 //! long after whoever sent them gave up. Nothing is ever delivered twice: no connection does that.
 
+use super::super::seen::Seen;
 use super::twin::State;
 use crate::random::Random;
-use ipse_model::{Day, KeyId};
+use ipse_model::{Day, KeyId, Now};
 use ipse_store::steps::{Call, Minute, Verdict};
 use ipse_store::{Away, Range, Subject};
 use std::collections::{HashMap, VecDeque};
@@ -54,12 +55,27 @@ pub(super) enum Errand {
     Ask(Line, Subject, Call),
     Reserve(Subject, Day, u32),
     Pause(KeyId, Minute),
+    Used(Subject, Day),
 }
 
 pub(super) enum Reply {
     Verdict(Verdict),
     Range(Range),
     Paused,
+    Used(u32),
+}
+
+/// What one node alone was asked for one key, and let through, by the time since it was started.
+#[derive(Clone, Default)]
+pub(super) struct Alone {
+    asked: VecDeque<u64>,
+    let_through: VecDeque<u64>,
+}
+
+impl Alone {
+    pub(super) fn asked(&mut self, now: Now) {
+        remember(&mut self.asked, now.boot_ms);
+    }
 }
 
 /// A key, as the records have it.
@@ -82,7 +98,13 @@ pub(super) struct World {
     /// Whether the other one still thinks to be the master.
     is_split: bool,
     records_away: bool,
+    /// Whether nobody reaches any engine.
+    engines_away: bool,
+    /// Whether nodes go on without the engines.
+    pub(super) leases: bool,
     marks: HashMap<(Subject, Day), u32>,
+    /// How far days are used, as nodes fold it.
+    used: HashMap<(Subject, Day), u32>,
     pub(super) keys: Vec<Known>,
     pub(super) lines: Vec<Option<Line>>,
     messages: Vec<Message>,
@@ -96,19 +118,16 @@ pub(super) struct World {
     asked: Vec<VecDeque<u64>>,
     granted: Vec<VecDeque<u64>>,
     trouble_until: u64,
+    /// Of each node and key.
+    pub(super) alone: Vec<Vec<Alone>>,
+    /// How far the wall clocks of nodes are off.
+    walls_ms: Vec<i64>,
+    /// Until when some node has forgotten a part of its minute.
+    forgotten_until: u64,
+    /// The longest that a request went on after it was judged by the clock.
+    longest_ms: u64,
     pub(super) faults: Vec<Fault>,
     pub(super) seen: Seen,
-}
-
-/// What a world came to.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Seen {
-    pub(super) requests: u64,
-    pub(super) answered: u64,
-    pub(super) used_up: u64,
-    pub(super) pauses: u64,
-    pub(super) unknown: u64,
-    pub(super) mishaps: u64,
 }
 
 impl World {
@@ -120,6 +139,9 @@ impl World {
             |random: &mut Random| Known { limit: *random.pick(&limits), resumes: 0, is_paused: false };
         let keys: Vec<Known> = (0..keys).map(|_| known(&mut random)).collect();
         let count = keys.len();
+        let leases = random.below(2) == 0;
+        // In some worlds there has never been an engine.
+        let engines_away = leases && random.below(3) == 0;
         Self {
             random,
             now,
@@ -127,7 +149,10 @@ impl World {
             master: 0,
             is_split: false,
             records_away: false,
+            engines_away,
+            leases,
             marks: HashMap::new(),
+            used: HashMap::new(),
             keys,
             lines: vec![None; nodes],
             messages: Vec::new(),
@@ -138,6 +163,10 @@ impl World {
             asked: vec![VecDeque::new(); count],
             granted: vec![VecDeque::new(); count],
             trouble_until: 0,
+            alone: vec![vec![Alone::default(); count]; nodes],
+            walls_ms: vec![0; nodes],
+            forgotten_until: 0,
+            longest_ms: 0,
             faults: Vec::new(),
             seen: Seen::default(),
         }
@@ -218,6 +247,9 @@ impl World {
                 self.pause(key, &minute);
                 Ok(Reply::Paused)
             }
+            Errand::Used(subject, day) => {
+                Ok(Reply::Used(self.used.get(&(subject, day)).copied().unwrap_or(0)))
+            }
         }
     }
 
@@ -225,7 +257,7 @@ impl World {
         let is_master = line.engine == self.master || self.is_split;
         let engine = &mut self.engines[line.engine];
         // A connection ends with the process, and with its being a master.
-        if !is_master || engine.incarnation(line.engine) != line.incarnation {
+        if self.engines_away || !is_master || engine.incarnation(line.engine) != line.incarnation {
             return Err(Away::NoReply);
         }
         let now = self.now.saturating_add_signed(engine.skew_ms);
@@ -276,6 +308,58 @@ impl World {
             self.faults.push(format!("number {number} of {subject:?} on day {} was served twice", day.0));
         }
         numbers[word] |= bit;
+        let used = self.used.entry((subject, day)).or_default();
+        *used = number.max(*used);
+    }
+
+    /// The clocks of a node: the one on the wall, which may be off, and the one that nobody sets.
+    pub(super) fn now_of(&self, node: usize) -> Now {
+        let unix_ms = i64::try_from(self.now).unwrap_or(0) + self.walls_ms[node];
+        Now { unix_ms, boot_ms: self.now }
+    }
+
+    /// A node let a request through without the engines: all of them together let as many through as may.
+    pub(super) fn leased(&mut self, node: usize, place: usize, resumes: u32, now: Now) {
+        self.seen.leased += 1;
+        self.longest_ms = self.longest_ms.max(self.now - now.boot_ms);
+        if self.keys[place].resumes != resumes {
+            return;
+        }
+        let times = &mut self.alone[node][place].let_through;
+        // What comes late counts as of the last one.
+        let moment = times.back().map_or(now.boot_ms, |last| now.boot_ms.max(*last));
+        remember(times, moment);
+        let since = moment - MINUTE_MS.min(moment);
+        let recent = |alone: &Vec<Alone>| {
+            let times = alone[place].let_through.iter().rev();
+            times.skip_while(|time| **time > moment).take_while(|time| **time > since).count()
+        };
+        if self.now > self.forgotten_until && self.alone.iter().map(recent).sum::<usize>() > BURST_LIMIT {
+            self.faults.push(format!(
+                "more requests of key {} passed within a minute without the engines",
+                place + 1
+            ));
+        }
+    }
+
+    /// A node that is alone called a key over its limit: it must have been asked so often itself.
+    pub(super) fn paused_alone(&mut self, node: usize, place: usize, resumes: u32, now: Now) {
+        self.seen.paused_alone += 1;
+        self.longest_ms = self.longest_ms.max(self.now - now.boot_ms);
+        let since = now.boot_ms.saturating_sub(MINUTE_MS + self.longest_ms);
+        if self.keys[place].resumes == resumes
+            && self.alone[node][place].asked.iter().filter(|time| **time > since).count() <= BURST_LIMIT
+        {
+            self.faults.push(format!(
+                "key {} was paused without the engines, and was not over its limit",
+                place + 1
+            ));
+        }
+    }
+
+    /// A node died, and its minute with it.
+    pub(super) fn forgot_minute(&mut self) {
+        self.forgotten_until = self.now + TROUBLE_MS;
     }
 
     /// A refusal leaves: every number must have been given out.
@@ -289,6 +373,9 @@ impl World {
 
     /// Connects a node to whom it finds.
     pub(super) fn connect(&mut self, node: usize) {
+        if self.engines_away {
+            return;
+        }
         let engine = if self.is_split && self.random.below(2) == 0 { 1 - self.master } else { self.master };
         self.lines[node] = Some(Line { engine, incarnation: self.engines[engine].incarnation(engine) });
     }
@@ -308,7 +395,7 @@ impl World {
     pub(super) fn mishap(&mut self) {
         self.seen.mishaps += 1;
         let master = self.master;
-        match self.random.below(12) {
+        match self.random.below(15) {
             0 => self.engines[master].states.clear(),
             1 => {
                 let engine = &mut self.engines[master];
@@ -342,13 +429,24 @@ impl World {
                 self.replicate();
             }
             8 => {
-                let most = 10_i64.pow(u32::try_from(self.random.below(6)).unwrap_or(0));
-                let by = i64::try_from(self.random.below(2 * most.unsigned_abs() + 1)).unwrap_or(0) - most;
+                let by = self.some_skew_ms();
                 let place = self.random.index(2);
                 self.engines[place].skew_ms += by;
             }
             9 => {
                 self.records_away = !self.records_away;
+                return;
+            }
+            10 if self.leases => {
+                self.engines_away = !self.engines_away;
+                if self.engines_away {
+                    self.lines.fill(None);
+                }
+                return;
+            }
+            11 => {
+                let node = self.random.index(self.lines.len());
+                self.walls_ms[node] = self.some_skew_ms();
                 return;
             }
             _ => {
@@ -358,6 +456,12 @@ impl World {
             }
         }
         self.trouble_until = self.now + TROUBLE_MS;
+    }
+
+    /// By how much a clock may jump.
+    fn some_skew_ms(&mut self) -> i64 {
+        let most = 10_i64.pow(u32::try_from(self.random.below(6)).unwrap_or(0));
+        i64::try_from(self.random.below(2 * most.unsigned_abs() + 1)).unwrap_or(0) - most
     }
 
     fn replicate(&mut self) {
@@ -373,6 +477,9 @@ impl World {
         if std::mem::replace(&mut key.is_paused, false) {
             key.resumes += 1;
             self.granted[place].clear();
+            for alone in &mut self.alone {
+                alone[place] = Alone::default();
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Nodes of the simulated world: each request is the product's own code, which waits for messages.
 
 use super::world::{Errand, Reply, World};
-use ipse_model::{Charge, Day, Key, KeyId, KeyState, Scope};
-use ipse_store::steps::{self, Call, Engines, Minute, Verdict};
+use ipse_model::{Charge, Day, Key, KeyId, KeyState, Now, Scope};
+use ipse_store::steps::{self, Call, Engines, Lease, Minute, Verdict};
 use ipse_store::{Away, Error, KeyCharge, Range, Subject};
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -19,6 +19,8 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 struct Node {
     world: Shared,
     number: usize,
+    /// What the node holds for itself while the engines are away.
+    lease: Arc<Lease>,
     /// The message that is waited for.
     waits_for: Arc<Mutex<Option<u64>>>,
     /// Work that nobody waits for, until it is taken up.
@@ -34,11 +36,12 @@ struct Task {
 }
 
 impl Task {
-    fn new(world: &Shared, node: usize, work: impl FnOnce(Node) -> Work) -> Self {
+    fn new(world: &Shared, node: usize, lease: &Arc<Lease>, work: impl FnOnce(Node) -> Work) -> Self {
         let (waits_for, begun) = (Arc::<Mutex<Option<u64>>>::default(), Arc::<Mutex<Vec<Self>>>::default());
         let engines = Node {
             world: Arc::clone(world),
             number: node,
+            lease: Arc::clone(lease),
             waits_for: Arc::clone(&waits_for),
             begun: Arc::clone(&begun),
         };
@@ -79,7 +82,7 @@ impl Engines for Node {
         let line = line.ok_or_else(|| Away::Refused("there is no connection".to_owned()))?;
         match self.reply_to(Errand::Ask(line, subject, call)).await? {
             Reply::Verdict(verdict) => Ok(verdict),
-            Reply::Range(_) | Reply::Paused => Err(Away::Unreadable),
+            Reply::Range(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable),
         }
     }
 
@@ -90,18 +93,48 @@ impl Engines for Node {
     async fn extend(&self, subject: Subject, day: Day, limit: u32) -> Result<(), Error> {
         match self.reply_to(Errand::Reserve(subject, day, limit)).await? {
             Reply::Range(Range { from, to }) => steps::offer(self, subject, day, Range { from, to }).await,
-            Reply::Verdict(_) | Reply::Paused => Err(Away::Unreadable.into()),
+            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable.into()),
         }
     }
 
     fn extend_later(&self, subject: Subject, day: Day, limit: u32) {
-        let task = Task::new(&self.world, self.number, |node| {
+        let task = Task::new(&self.world, self.number, &self.lease, |node| {
             Box::pin(async move {
                 // If it fails, whoever needs the range asks for one and waits for it.
                 let _ = node.extend(subject, day, limit).await;
             })
         });
         lock(&self.begun).push(task);
+    }
+
+    async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
+        match self.reply_to(Errand::Reserve(subject, day, limit)).await? {
+            Reply::Range(range) => {
+                self.lease.take(subject, day, range);
+                Ok(range)
+            }
+            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable.into()),
+        }
+    }
+
+    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
+        match self.reply_to(Errand::Used(subject, day)).await? {
+            Reply::Used(used) => Ok(used),
+            Reply::Verdict(_) | Reply::Range(_) | Reply::Paused => Err(Away::Unreadable.into()),
+        }
+    }
+}
+
+/// One request, as a node of the product handles it.
+async fn charge(engines: &Node, key: &Key, nodes: usize, now: Now) -> (Result<KeyCharge, Error>, bool) {
+    let charged = steps::charge_key(engines, key).await;
+    let leases = lock(&engines.world).leases;
+    match charged {
+        Err(Error::Counters(away)) if leases && away.nothing_was_done() => {
+            let nodes = u32::try_from(nodes).unwrap_or(1);
+            (steps::lease_key(engines, &engines.lease, key, nodes, now).await, true)
+        }
+        charged => (charged, false),
     }
 }
 
@@ -112,12 +145,19 @@ pub(super) struct Nodes {
     waiting: HashMap<u64, Task>,
     /// What each node knows of the keys.
     tables: Vec<Vec<(u32, bool)>>,
+    /// What each node holds for itself.
+    leases: Vec<Arc<Lease>>,
 }
 
 impl Nodes {
     pub(super) fn new(world: World, count: usize) -> Self {
         let keys = world.keys.iter().map(|_| (0, false)).collect::<Vec<_>>();
-        Self { world: Arc::new(Mutex::new(world)), waiting: HashMap::new(), tables: vec![keys; count] }
+        Self {
+            world: Arc::new(Mutex::new(world)),
+            waiting: HashMap::new(),
+            tables: vec![keys; count],
+            leases: (0..count).map(|_| Arc::default()).collect(),
+        }
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
@@ -130,10 +170,12 @@ impl Nodes {
 
     /// A caller asks a node.
     pub(super) fn request(&mut self, node: usize, place: usize) {
-        let limit = {
+        let (limit, now) = {
             let mut world = self.world();
             world.seen.requests += 1;
-            world.keys[place].limit
+            let now = world.now_of(node);
+            world.alone[node][place].asked(now);
+            (world.keys[place].limit, now)
         };
         let (resumes, is_paused) = self.tables[node][place];
         if is_paused {
@@ -141,19 +183,25 @@ impl Nodes {
         }
         let id = KeyId(i64::try_from(place).unwrap_or(0) + 1);
         let key = Key { id, scope: Scope::Geo, state: KeyState::Active, daily_limit: limit, resumes };
-        let world = Arc::clone(&self.world);
-        let task = Task::new(&self.world, node, move |engines| {
+        let (world, nodes) = (Arc::clone(&self.world), self.leases.len());
+        let task = Task::new(&self.world, node, &self.leases[node], move |engines| {
             Box::pin(async move {
-                let charged = steps::charge_key(&engines, &key).await;
+                let (charged, is_leased) = charge(&engines, &key, nodes, now).await;
                 let mut world = lock(&world);
                 match charged {
                     Ok(KeyCharge::Charged(Charge::Granted(allowance))) => {
                         world.answered(Subject::Key(id), allowance.day, allowance.limit, allowance.remaining);
+                        if is_leased {
+                            world.leased(node, place, resumes, now);
+                        }
                     }
                     Ok(KeyCharge::Charged(Charge::DayUsedUp(allowance))) => {
                         world.used_up(Subject::Key(id), allowance.day, allowance.limit);
                     }
                     Ok(KeyCharge::Charged(Charge::BurstExceeded) | KeyCharge::Paused) => {
+                        if is_leased {
+                            world.paused_alone(node, place, resumes, now);
+                        }
                         let known = world.keys[place];
                         if !known.is_paused && known.resumes == key.resumes {
                             world.faults.push(format!("key {} was called paused before it was", id.0));
@@ -183,6 +231,16 @@ impl Nodes {
         let mut world = lock(&self.world);
         world.forget_waiters(|waiter| !waiting.contains_key(&waiter));
         world.lines[node] = None;
+        world.forgot_minute();
+        self.leases[node] = Arc::default();
+    }
+
+    /// A node does what it does once a second.
+    pub(super) fn fold(&mut self, node: usize) {
+        let world = lock(&self.world);
+        if world.lines[node].is_some() {
+            self.leases[node].rest(world.now_of(node));
+        }
     }
 
     /// A node hears of changes of keys.
