@@ -1,10 +1,11 @@
-//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, servers that many nodes share and ways to them, the real
-//! program as a process, and sockets to hand to it.
+//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, servers that many nodes share and ways to
+//! them, a machine to throw away, the real program as a process, and sockets to hand to it.
 
 mod browser;
 mod http;
 mod http3;
 mod link;
+mod machine;
 mod mail;
 mod postgres;
 mod redis;
@@ -16,6 +17,7 @@ pub use browser::Flow;
 pub use http::{Connection, Response};
 pub use http3::http3_client;
 pub use link::{Link, Way};
+pub use machine::Machine;
 pub use mail::{Mail, MailDoor, MailMode, MailTls, Mailbox};
 pub use postgres::Postgres;
 pub use redis::{Cluster, Flavour, Redis, Watched};

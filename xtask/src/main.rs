@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod deb;
 mod default_data;
 mod geo_sources;
 mod harness;
@@ -28,6 +29,9 @@ cargo xtask simulate       run the protocol of shared counters through a hundred
 cargo xtask bench ARGS     build for release, then measure
 cargo xtask lighthouse     build for release, then have Lighthouse judge the pages; with --program FILE those of
                            another build
+cargo xtask deb            build for release, then make a Debian package of it; with --program FILE of another build,
+                           with --revision N another package of this version, with --to DIR elsewhere, with --fast
+                           quicker and larger
 cargo xtask default-data   build data/default.ipse from its pinned sources; with --check only compare,
                            with --update take their newest versions first
 cargo xtask world-map      draw the front page's map from its pinned outlines; with --check only compare
@@ -63,6 +67,15 @@ fn main() -> ExitCode {
         ("lighthouse", _) => {
             eprintln!("`cargo xtask lighthouse` takes nothing, or `--program FILE`.");
             return ExitCode::from(EXIT_USAGE);
+        }
+        ("deb", rest) => {
+            let Some(plan) = deb::Plan::read(rest) else {
+                eprintln!(
+                    "`cargo xtask deb` takes `--program FILE`, `--revision N`, `--to DIR` and `--fast`."
+                );
+                return ExitCode::from(EXIT_USAGE);
+            };
+            root().and_then(|root| deb::run(&root, &plan))
         }
         ("default-data", rest) => {
             let Some(purpose) = purpose(rest) else {

@@ -235,8 +235,38 @@ const TOOLS: &[Tool] = &[
         arch: "util-linux",
     },
     Tool {
-        what: "unshare, prlimit and setpriv",
-        is_there: || all_there(&["unshare", "prlimit", "setpriv"]),
+        what: "dpkg and dpkg-deb",
+        is_there: || all_there(&["dpkg", "dpkg-deb"]),
+        debian: "dpkg",
+        fedora: "dpkg",
+        arch: "dpkg",
+    },
+    Tool {
+        what: "lintian",
+        is_there: || all_there(&["lintian"]),
+        debian: "lintian",
+        fedora: "lintian",
+        arch: "lintian",
+    },
+    Tool {
+        what: "strip",
+        is_there: || all_there(&["strip"]),
+        debian: "binutils",
+        fedora: "binutils",
+        arch: "binutils",
+    },
+    Tool {
+        what: "systemd and systemd-analyze",
+        is_there: || {
+            all_there(&["systemctl", "systemd-analyze"]) && Path::new("/lib/systemd/systemd").exists()
+        },
+        debian: "systemd",
+        fedora: "systemd",
+        arch: "systemd",
+    },
+    Tool {
+        what: "nsenter, unshare, prlimit and setpriv",
+        is_there: || all_there(&["nsenter", "unshare", "prlimit", "setpriv"]),
         debian: "util-linux",
         fedora: "util-linux",
         arch: "util-linux",

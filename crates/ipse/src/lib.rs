@@ -12,6 +12,7 @@ mod operator;
 mod process;
 mod server;
 mod settings;
+mod supervisor;
 mod table;
 mod update;
 

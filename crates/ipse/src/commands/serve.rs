@@ -5,6 +5,7 @@ use crate::config::{Config, LogFormat};
 use crate::error::Error;
 use crate::geo::{Geo, Origin};
 use crate::server::Server;
+use crate::supervisor::Supervisor;
 use crate::{logs, process};
 use ipse_edge::{Clock, Handed};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,6 +41,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         let (place, format) = (Place::of(&config), config.log_format);
         let guessed = config.base_url.is_none();
         let self_signed = config.tls.is_self_signed();
+        let (supervisor, drain) = (Supervisor::of_environment(), config.drain);
         // Beside opening the database, because both take their time.
         let geo = tokio::task::spawn_blocking({
             let config = config.clone();
@@ -51,6 +53,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
         };
         let server = Server::start(config, Clock::system(), handed, geo).await?;
         greet(&server, &place, format, self_signed);
+        supervisor.ready();
         if guessed && server.addresses().iter().any(|address| !address.ip().is_loopback()) {
             tracing::warn!(
                 base_url = server.base_url(),
@@ -68,6 +71,7 @@ pub(super) fn serve(mut config: Config) -> Result<(), Error> {
                     _ = interrupt.recv() => {}
                 }
                 tracing::info!("{told}");
+                supervisor.stopping(drain);
                 notify.notify_one();
             }
             std::future::pending::<()>().await;

@@ -14,6 +14,7 @@ mod connections;
 mod cors;
 mod data;
 mod demo;
+mod deploy;
 mod doctor;
 mod examples;
 mod flows;
