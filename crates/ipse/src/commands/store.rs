@@ -20,6 +20,12 @@ pub(super) enum Command {
         #[command(flatten)]
         flags: DataFlags,
     },
+    /// After a restore: answer no key, and no demo, before midnight UTC, because what was answered since the backup is not
+    /// known
+    SpendDay {
+        #[command(flatten)]
+        flags: DataFlags,
+    },
 }
 
 #[derive(Args)]
@@ -85,6 +91,21 @@ pub(super) fn run(command: Command) -> Result<(), Error> {
                 } else {
                     "There is no journal to forget: any server may count."
                 });
+                Ok(())
+            });
+        }
+        Command::SpendDay { flags } => {
+            return at_desk(&flags, Beginning::NeedsData, async |desk| {
+                // A server that counts would go on from what it remembers.
+                let lock = desk.folder.path().is_dir().then(|| desk.folder.lock()).transpose()?;
+                let claim = desk.records.claim(Counting::Alone).await?;
+                let spent = desk.records.spend_day(desk.now.day()).await;
+                claim.release().await;
+                drop(lock);
+                spent?;
+                say(
+                    "Today is used up, for every key and for the demo. At midnight UTC everybody has a whole day again.",
+                );
                 Ok(())
             });
         }

@@ -6,6 +6,7 @@ mod accessibility;
 mod accounts;
 mod acme;
 mod address;
+mod backup;
 mod bodies;
 mod browser;
 mod commands;

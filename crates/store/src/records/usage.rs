@@ -2,7 +2,7 @@
 
 use super::{Records, number};
 use crate::{Error, Subject};
-use ipse_model::{Day, KeyId, Now};
+use ipse_model::{DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, KeyId, Now};
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
@@ -102,6 +102,29 @@ impl Records {
             tx.commit().await
         };
         self.within(work).await
+    }
+
+    /// Uses up a day of every key and of the demo. After a restore nobody knows what was answered since the backup: who
+    /// wants to be sure that nothing is answered twice lets nothing more be answered that day.
+    pub async fn spend_day(&self, day: Day) -> Result<(), Error> {
+        // Whole numbers, written out: there is nothing in them that could be misread.
+        let sql = format!(
+            "INSERT INTO usage (subject, day, used, mark) \
+             SELECT subject, {day}, most, most FROM \
+             (SELECT 0 AS subject, {DEMO_DAILY_LIMIT} AS most UNION ALL \
+             SELECT id, COALESCE(daily_limit, {DAILY_LIMIT}) FROM keys) AS everybody \
+             WHERE subject >= 0 ORDER BY subject \
+             ON CONFLICT (subject, day) DO UPDATE SET \
+             used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
+             mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
+            day = day.0,
+        );
+        self.within(async {
+            let mut tx = self.writer.begin().await?;
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await?;
+            tx.commit().await
+        })
+        .await
     }
 
     /// Writes exact counts at a clean stop: nothing is served beyond them, so no mark stands above them.

@@ -1,8 +1,8 @@
 //! The contract of `Records`.
 
 use crate::{NOON, create, email, later};
-use ipse_model::{DAILY_LIMIT, KeyId, KeyState, Scope};
-use ipse_store::Error;
+use ipse_model::{DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, KeyId, KeyState, Scope};
+use ipse_store::{Error, Subject, Wanted};
 use std::collections::HashSet;
 
 /// A calm minute, but for its last second.
@@ -159,4 +159,26 @@ async fn a_database_of_a_later_version_is_refused() {
         error.contains("newer version") && error.contains("999") && !error.contains("pass/word"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn a_day_that_is_spent_leaves_nothing_and_the_next_is_whole() {
+    let store = super::store().await;
+    let account = email("me@example.com");
+    let (_, free) = create(&store.records, &account, None).await.unwrap();
+    let (_, small) = create(&store.records, &account, Some(7)).await.unwrap();
+    let wanted = |day| {
+        [(Subject::Demo, DEMO_DAILY_LIMIT), (Subject::Key(free.id), DAILY_LIMIT), (Subject::Key(small.id), 7)]
+            .map(|(subject, limit)| Wanted { subject, day, limit })
+    };
+    let left = async |day| {
+        let ranges = store.records.reserve(&wanted(day)).await.unwrap();
+        ranges.iter().map(|range| range.to - range.from).collect::<Vec<_>>()
+    };
+    assert_eq!(left(NOON.day()).await, [64, 64, 7]);
+    store.records.spend_day(NOON.day()).await.unwrap();
+    assert_eq!(left(NOON.day()).await, [0, 0, 0]);
+    let used = store.records.usage(NOON.day()).await.unwrap();
+    assert_eq!(used.iter().map(|row| row.used).max(), Some(DAILY_LIMIT));
+    assert_eq!(left(Day(NOON.day().0 + 1)).await, [64, 64, 7]);
 }
