@@ -235,6 +235,20 @@ const TOOLS: &[Tool] = &[
         arch: "util-linux",
     },
     Tool {
+        what: "buildah",
+        is_there: || all_there(&["buildah"]),
+        debian: "buildah",
+        fedora: "buildah",
+        arch: "buildah",
+    },
+    Tool {
+        what: "docker-compose",
+        is_there: || all_there(&["docker-compose"]),
+        debian: "docker-compose",
+        fedora: "docker-compose",
+        arch: "docker-compose",
+    },
+    Tool {
         what: "dpkg and dpkg-deb",
         is_there: || all_there(&["dpkg", "dpkg-deb"]),
         debian: "dpkg",

@@ -3,6 +3,7 @@
 mod account;
 mod data;
 mod doctor;
+mod health;
 mod key;
 mod serve;
 mod store;
@@ -53,6 +54,11 @@ enum Command {
     /// Look at the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Ask the running server whether it is ready; the code tells
+    Health {
+        #[command(flatten)]
+        flags: ServeFlags,
+    },
     /// Say who is believed about callers' addresses, who could lie about them, and what became of one request
     Doctor(doctor::Doctor),
 }
@@ -100,6 +106,7 @@ fn dispatch(line: Line) -> Result<(), Error> {
         Command::Data(command) => data::run(&command),
         Command::Store(command) => store::run(command),
         Command::Doctor(command) => doctor::run(&command),
+        Command::Health { flags } => health::run(&flags),
         Command::Config(ConfigCommand::Check { flags }) => {
             check_updates(&read(&flags.0)?)?;
             say("The configuration is valid.");

@@ -12,6 +12,7 @@ mod browser;
 mod commands;
 mod configuration;
 mod connections;
+mod container;
 mod cors;
 mod data;
 mod demo;
