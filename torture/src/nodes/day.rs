@@ -36,6 +36,8 @@ const FOUND_AGAIN: Duration = Duration::from_millis(1_200);
 /// Who got no answer tries again after this.
 const AFTER_NONE: Duration = Duration::from_millis(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(30);
+/// A node that hears late of a pause may tell of it so long after the key was resumed.
+const OLD_NEWS: Duration = Duration::from_secs(3);
 
 /// In what sort of house some days are lived.
 struct Manner {
@@ -196,12 +198,13 @@ impl Town<'_> {
 
     /// One key's day.
     fn live(&self, key: &MadeKey, tally: &Tally, mut random: Random) -> Result<()> {
+        let mut resumed = None;
         loop {
             let last_words = std::thread::scope(|scope| {
                 let askers: Vec<_> = (0..NODES)
                     .map(|node| {
                         let random = Random::new(random.next());
-                        scope.spawn(move || self.ask_round(node, tally, random))
+                        scope.spawn(move || self.ask_round(node, tally, resumed, random))
                     })
                     .collect();
                 let joined = askers
@@ -214,19 +217,26 @@ impl Town<'_> {
             }
             if tally.is_paused() {
                 self.resume(key, tally)?;
+                resumed = Some(self.clock.elapsed());
             }
         }
     }
 
     /// Asks one node until the key is paused, or often enough. Says how often the day was used up.
-    fn ask_round(&self, node: usize, tally: &Tally, mut random: Random) -> Result<usize> {
+    fn ask_round(
+        &self,
+        node: usize,
+        tally: &Tally,
+        resumed: Option<Duration>,
+        mut random: Random,
+    ) -> Result<usize> {
         let mut connection = None;
         let mut last_words = 0;
         for _ in 0..ROUND {
             if tally.is_paused() || self.failed.load(Ordering::SeqCst) {
                 break;
             }
-            if let Some(response) = self.ask(node, tally, &mut connection)? {
+            if let Some(response) = self.ask(node, tally, resumed, &mut connection)? {
                 last_words += usize::from(response.status == 429 && !tally.tells_of_pause(&response)?);
             }
             if random.below(50) == 0 {
@@ -236,15 +246,21 @@ impl Town<'_> {
         Ok(last_words)
     }
 
-    /// Asks once. Nothing is returned if there was no answer.
+    /// Asks once. Nothing is returned if there was no answer, or one that tells of a pause that is over.
     fn ask(
         &self,
         node: usize,
         tally: &Tally,
+        resumed: Option<Duration>,
         connection: &mut Option<Connection>,
     ) -> Result<Option<Response>> {
         let ticket = tally.begin(self.clock.elapsed()).context("no pace forbids it")?;
         match self.answer(node, tally, connection) {
+            Ok(response) if self.is_old_news(&response, resumed) => {
+                tally.still_paused(ticket);
+                sleep(AFTER_NONE);
+                Ok(None)
+            }
             Ok(response) if response.status != 500 => {
                 tally.answered(ticket, self.clock.elapsed(), &response)?;
                 Ok(Some(response))
@@ -258,6 +274,13 @@ impl Town<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether an answer may tell of the pause before. One that tells of a new pause is another.
+    fn is_old_news(&self, response: &Response, resumed: Option<Duration>) -> bool {
+        response.status == 429
+            && response.body.contains("This API key is paused")
+            && resumed.is_some_and(|resumed| self.clock.elapsed() - resumed < OLD_NEWS)
     }
 
     fn answer(&self, node: usize, tally: &Tally, connection: &mut Option<Connection>) -> Result<Response> {

@@ -57,7 +57,7 @@ if wanted == 'offer' then
     return { 'late' }
   end
   if not is_ours then
-    keep('e', incarnation, 'd', day, 'u', from, 'm', to, 'f', 0, 't', 0, 'a', 0)
+    keep('e', incarnation, 'd', day, 'u', from, 'm', to, 'f', 0, 't', 0)
     redis.call('PEXPIRE', KEYS[1], STATE_KEPT_MS)
   elseif from == to then
     -- Nothing of the day is left to reserve: when this is used, all is.
@@ -72,7 +72,11 @@ if wanted == 'offer' then
     end
   elseif from > state.m and state.f == state.t then
     keep('f', from, 't', to)
+  elseif from == state.t and state.f < state.t then
+    keep('t', to)
   end
+  -- What was asked for has come.
+  keep('a', 0)
   return { 'done' }
 end
 
@@ -106,12 +110,27 @@ if has_window then
   end
 end
 
-if not is_ours then
+-- Of several nodes that need a range, one fetches it, and the others wait a moment: of two that are fetched at once, the one
+-- that comes too late is lost to the key's owner.
+local function reserve()
+  if is_ours and now >= state.a and now - state.a < ASK_AGAIN_MS then
+    return { 'wait' }
+  end
+  if is_ours then
+    keep('a', now)
+  else
+    keep('e', incarnation, 'd', day, 'u', 0, 'm', 0, 'f', 0, 't', 0, 'a', now)
+    redis.call('PEXPIRE', KEYS[1], STATE_KEPT_MS)
+  end
   return { 'reserve', day }
+end
+
+if not is_ours then
+  return reserve()
 end
 if state.u >= state.m and state.u < limit then
   if state.f == state.t then
-    return { 'reserve', day }
+    return reserve()
   end
   state.u, state.m, state.f, state.t = state.f, state.t, 0, 0
   keep('m', state.m, 'f', 0, 't', 0)
@@ -143,8 +162,8 @@ if not is_within then
 end
 -- A further range is asked for while half of this one is left, for the records may be away when it is needed.
 local is_low = 0
-local reserve = math.max(RESERVE, math.floor(limit / RESERVE_PART))
-if state.m < limit and state.f == state.t and state.m - state.u < reserve and now - state.a >= ASK_AGAIN_MS then
+local few = math.max(RESERVE, math.floor(limit / RESERVE_PART))
+if state.m < limit and state.f == state.t and state.m - state.u < few and now - state.a >= ASK_AGAIN_MS then
   keep('a', now)
   is_low = 1
 end

@@ -67,8 +67,10 @@ pub enum Verdict {
     Burst(Minute),
     /// The key is being paused, or is.
     Paused(Minute),
-    /// Nothing was charged: a range of this day is to be reserved first.
+    /// Nothing was charged: a range of this day is to be reserved first, by whoever reads this.
     Reserve(Day),
+    /// Nothing was charged: somebody else reserves a range.
+    Wait,
     /// It is done.
     Done,
     /// The range is of a day that is not today.
@@ -163,6 +165,7 @@ fn verdict(value: Value) -> Option<Verdict> {
             }
             b"used_up" => return Some(Verdict::UsedUp { day: day(1)?, used: count(2)? }),
             b"reserve" => return Some(Verdict::Reserve(day(1)?)),
+            b"wait" => return Some(Verdict::Wait),
             b"done" => return Some(Verdict::Done),
             b"late" => return Some(Verdict::Late),
             b"burst" | b"paused" => {}

@@ -41,10 +41,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long a start waits for the engine before it goes on without it.
 const SETTLE_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long a request waits for a range that another node reserves, before it asks again.
+const MOMENT: Duration = Duration::from_millis(2);
 
 /// What is done while the shared engine is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -327,6 +330,10 @@ impl Engines for Teller<'_> {
     async fn ask(&self, subject: Subject, call: Call) -> Result<Verdict, Away> {
         let tag = function::tag(&self.engine.installation, subject);
         self.engine.reach.ask(&tag, self.clock, &call).await
+    }
+
+    async fn moment(&self) {
+        sleep(MOMENT).await;
     }
 
     async fn pause(&self, key: KeyId, minute: Minute) -> Result<(), Error> {

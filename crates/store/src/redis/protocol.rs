@@ -15,10 +15,16 @@ use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId};
 /// How often a charge is tried again after a range was reserved for it. Twice is what a midnight takes.
 const ROUNDS: u32 = 4;
 
+/// How often a charge is tried again while somebody else reserves a range.
+const MOMENTS: u32 = 200;
+
 /// What the steps are carried out by: the engines themselves, or those of a simulation.
 pub trait Engines: Sync {
     /// Asks the shared engine.
     fn ask(&self, subject: Subject, call: Call) -> impl Future<Output = Result<Verdict, Away>> + Send;
+
+    /// Lets a moment pass, in which somebody else may be done.
+    fn moment(&self) -> impl Future<Output = ()> + Send;
 
     /// Writes down, durably, that a minute paused a key.
     fn pause(&self, key: KeyId, minute: Minute) -> impl Future<Output = Result<(), Error>> + Send;
@@ -97,7 +103,8 @@ async fn charge(
     call: Call,
 ) -> Result<Result<Charge, Halt>, Error> {
     let allowance = |day, used| DayAllowance { limit, remaining: limit.saturating_sub(used), day };
-    for _ in 0..ROUNDS {
+    let (mut rounds, mut moments) = (0, 0);
+    while rounds < ROUNDS && moments < MOMENTS {
         match engines.ask(subject, call.clone()).await? {
             Verdict::Granted { day, used, is_low } => {
                 if is_low {
@@ -108,7 +115,14 @@ async fn charge(
             Verdict::UsedUp { day, used } => return Ok(Ok(Charge::DayUsedUp(allowance(day, used)))),
             Verdict::Burst(minute) => return Ok(Err(Halt { minute, is_first: true })),
             Verdict::Paused(minute) => return Ok(Err(Halt { minute, is_first: false })),
-            Verdict::Reserve(day) => engines.extend(subject, day, limit).await?,
+            Verdict::Reserve(day) => {
+                rounds += 1;
+                engines.extend(subject, day, limit).await?;
+            }
+            Verdict::Wait => {
+                moments += 1;
+                engines.moment().await;
+            }
             Verdict::Done | Verdict::Late | Verdict::Seen(_) => return Err(Away::Unreadable.into()),
         }
     }

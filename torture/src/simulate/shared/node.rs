@@ -82,8 +82,12 @@ impl Engines for Node {
         let line = line.ok_or_else(|| Away::Refused("there is no connection".to_owned()))?;
         match self.reply_to(Errand::Ask(line, subject, call)).await? {
             Reply::Verdict(verdict) => Ok(verdict),
-            Reply::Range(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable),
+            Reply::Range(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => Err(Away::Unreadable),
         }
+    }
+
+    async fn moment(&self) {
+        let _ = self.reply_to(Errand::Moment).await;
     }
 
     async fn pause(&self, key: KeyId, minute: Minute) -> Result<(), Error> {
@@ -93,7 +97,9 @@ impl Engines for Node {
     async fn extend(&self, subject: Subject, day: Day, limit: u32) -> Result<(), Error> {
         match self.reply_to(Errand::Reserve(subject, day, limit)).await? {
             Reply::Range(Range { from, to }) => steps::offer(self, subject, day, Range { from, to }).await,
-            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable.into()),
+            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => {
+                Err(Away::Unreadable.into())
+            }
         }
     }
 
@@ -113,14 +119,18 @@ impl Engines for Node {
                 self.lease.take(subject, day, range);
                 Ok(range)
             }
-            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) => Err(Away::Unreadable.into()),
+            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => {
+                Err(Away::Unreadable.into())
+            }
         }
     }
 
     async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
         match self.reply_to(Errand::Used(subject, day)).await? {
             Reply::Used(used) => Ok(used),
-            Reply::Verdict(_) | Reply::Range(_) | Reply::Paused => Err(Away::Unreadable.into()),
+            Reply::Verdict(_) | Reply::Range(_) | Reply::Paused | Reply::Passed => {
+                Err(Away::Unreadable.into())
+            }
         }
     }
 }

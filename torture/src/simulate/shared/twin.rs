@@ -67,12 +67,13 @@ impl State {
                 if offered.0 != day {
                     return Verdict::Late;
                 }
+                self.asked = 0;
                 if is_ours {
                     self.extend(from, to);
                 } else {
                     self.incarnation = Some(incarnation);
                     (self.day, self.used, self.mark) = (day, from, to);
-                    (self.further, self.asked) = ((0, 0), 0);
+                    self.further = (0, 0);
                     self.ends = Some(now + STATE_KEPT_MS);
                 }
                 Verdict::Done
@@ -85,9 +86,9 @@ impl State {
                     self.last = 0;
                     self.ends = Some(now + STATE_KEPT_MS);
                 }
-                self.charge(is_ours, day, now, limit, true)
+                self.charge(incarnation, day, now, limit, true)
             }
-            Call::ChargeDay { limit } => self.charge(is_ours, day, now, limit, false),
+            Call::ChargeDay { limit } => self.charge(incarnation, day, now, limit, false),
         }
     }
 
@@ -105,10 +106,13 @@ impl State {
             }
         } else if from > self.mark && !has_further {
             self.further = (from, to);
+        } else if from == self.further.1 && has_further {
+            self.further.1 = to;
         }
     }
 
-    fn charge(&mut self, is_ours: bool, day: u32, now: u64, limit: u32, has_window: bool) -> Verdict {
+    fn charge(&mut self, incarnation: u64, day: u32, now: u64, limit: u32, has_window: bool) -> Verdict {
+        let is_ours = self.incarnation == Some(incarnation) && self.day == day;
         let mut is_full = false;
         if has_window {
             if self.count > 0 && (now < self.last || now - self.last >= BURST_WINDOW_MS) {
@@ -125,10 +129,18 @@ impl State {
             }
         }
         if !is_ours {
+            self.incarnation = Some(incarnation);
+            (self.day, self.used, self.mark) = (day, 0, 0);
+            (self.further, self.asked) = ((0, 0), now);
+            self.ends = Some(now + STATE_KEPT_MS);
             return Verdict::Reserve(Day(day));
         }
         if self.used >= self.mark && self.used < limit {
             if self.further.0 == self.further.1 {
+                if now.checked_sub(self.asked).is_some_and(|since| since < ASK_AGAIN_MS) {
+                    return Verdict::Wait;
+                }
+                self.asked = now;
                 return Verdict::Reserve(Day(day));
             }
             (self.used, self.mark) = self.further;
@@ -214,6 +226,7 @@ mod tests {
             }
             Verdict::UsedUp { day, used } => format!("*3\r\n{}:{}\r\n:{used}\r\n", bulk("used_up"), day.0),
             Verdict::Reserve(day) => format!("*2\r\n{}:{}\r\n", bulk("reserve"), day.0),
+            Verdict::Wait => format!("*1\r\n{}", bulk("wait")),
             Verdict::Done => format!("*1\r\n{}", bulk("done")),
             Verdict::Late => format!("*1\r\n{}", bulk("late")),
             Verdict::Burst(at) => minute("burst", at),
