@@ -8,7 +8,7 @@ pub(crate) fn fresh_seed() -> u64 {
 }
 
 /// `SplitMix64`: small, well spread, and the same everywhere.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {

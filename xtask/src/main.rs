@@ -25,7 +25,7 @@ const HELP: &str = "\
 cargo xtask test           everything that must pass before a change is merged
 cargo xtask tidy           the rules of the repository that no compiler checks
 cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
-cargo xtask simulate       run the protocol of shared counters through a hundred million requests in a world of faults
+cargo xtask simulate       run the counters of both kinds through a hundred million requests in worlds of faults
 cargo xtask bench ARGS     build for release, then measure
 cargo xtask lighthouse     build for release, then have Lighthouse judge the pages; with --program FILE those of
                            another build

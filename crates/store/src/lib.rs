@@ -22,7 +22,7 @@ pub use doctor::DoctorLinks;
 pub use error::Error;
 pub use folder::{DataFolder, FolderLock};
 pub use keytable::KeyTable;
-pub use ledger::{Ledger, used_in_journal};
+pub use ledger::{Ledger, ground, used_in_journal};
 pub use records::{
     Account, AccountId, Activity, ActivityRow, Claim, CopiedTable, Counting, Created, Email, KeyNews,
     KeyRecord, Login, NewKey, NewToken, Node, NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey,

@@ -1,5 +1,7 @@
 //! What was seen in simulated worlds.
 
+use std::fmt;
+
 /// What worlds came to.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Seen {
@@ -13,6 +15,21 @@ pub(super) struct Seen {
     pub(super) paused_alone: u64,
     pub(super) unknown: u64,
     pub(super) mishaps: u64,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { requests, answered, leased, used_up, pauses, paused_alone, unknown, mishaps } = self;
+        write!(f, "{requests} requests with {mishaps} mishaps, {answered} answered")?;
+        if *leased > 0 {
+            write!(f, " ({leased} without the engines)")?;
+        }
+        write!(f, ", {used_up} over the day, {pauses} pauses")?;
+        if *paused_alone > 0 {
+            write!(f, " ({paused_alone} found by one node alone)")?;
+        }
+        write!(f, ", {unknown} not decided")
+    }
 }
 
 impl std::ops::AddAssign for Seen {

@@ -4,11 +4,11 @@
 //! nothing. The page cache keeps records through the death of the process; what must survive the death of the
 //! machine is synced by `sync.rs`.
 
+use super::ground::{Disk, DiskFile};
 use crate::{BootId, Error, Subject};
 use arc_swap::ArcSwap;
 use ipse_model::Day;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,24 +78,41 @@ impl Entry {
 
 /// One file of the journal.
 #[derive(Debug)]
-pub(super) struct Segment {
-    file: File,
+pub struct Segment<F> {
+    file: F,
     path: PathBuf,
     number: u64,
     bytes: AtomicU64,
+    /// The latest moment that a record of it tells of.
+    latest_ms: AtomicU64,
     /// Set once a write or a sync failed: what follows in this file cannot be trusted to be durable.
     broken: AtomicBool,
 }
 
-impl Segment {
-    /// Makes all that was written durable.
-    pub(super) fn sync(&self) -> io::Result<()> {
+impl<F: DiskFile> Segment<F> {
+    /// Makes all that was written durable. What failed once fails for good: the kernel forgets what it could not write, and
+    /// says so only once.
+    pub fn sync(&self) -> io::Result<()> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(io::Error::other("a write or a sync of this file has failed before"));
+        }
         self.file.sync_data().inspect_err(|_| self.broken.store(true, Ordering::Release))
+    }
+
+    /// The latest moment that a record of it tells of: until a minute after it, a burst window may need it.
+    pub(super) fn latest_ms(&self) -> u64 {
+        self.latest_ms.load(Ordering::Relaxed)
     }
 
     /// Makes a segment that begins with `copies`. It appears whole or not at all, so that a reader may take its
     /// copies for what the segments before it hold.
-    fn create(folder: &Path, number: u64, boot: Option<BootId>, copies: &[Entry]) -> Result<Self, Error> {
+    fn create(
+        disk: &impl Disk<File = F>,
+        folder: &Path,
+        number: u64,
+        boot: Option<BootId>,
+        copies: &[Entry],
+    ) -> Result<Self, Error> {
         let path = folder.join(format!("{number:010}.log"));
         let unfinished = path.with_extension("log.new");
         let failed = |source| Error::file(&path, source);
@@ -107,42 +124,46 @@ impl Segment {
         let mut bytes = header.to_vec();
         copies.iter().for_each(|copy| bytes.extend(copy.to_bytes()));
         // A leftover can only be one whose making was interrupted.
-        let mut file = File::options().append(true).create(true).open(&unfinished).map_err(failed)?;
-        let made = file
-            .set_len(0)
-            .and_then(|()| file.write_all(&bytes))
+        let file = disk.create(&unfinished).map_err(failed)?;
+        let made = write_all(&file, &bytes)
             .and_then(|()| file.sync_all())
-            .and_then(|()| fs::rename(&unfinished, &path))
-            .and_then(|()| File::open(folder)?.sync_all());
+            .and_then(|()| disk.rename(&unfinished, &path))
+            .and_then(|()| disk.sync_folder(folder));
         if let Err(error) = made {
-            let _ = fs::remove_file(&unfinished);
+            let _ = disk.remove(&unfinished);
             return Err(failed(error));
         }
         let bytes = AtomicU64::new((copies.len() * ENTRY_BYTES) as u64);
-        Ok(Self { file, path, number, bytes, broken: AtomicBool::new(false) })
+        let latest_ms = AtomicU64::new(copies.iter().map(|copy| copy.boot_ms).max().unwrap_or(0));
+        Ok(Self { file, path, number, bytes, latest_ms, broken: AtomicBool::new(false) })
     }
 }
 
 /// The journal as the running ledger uses it.
-#[derive(Debug)]
-pub(super) struct Journal {
+pub(super) struct Journal<D: Disk> {
+    disk: D,
     folder: PathBuf,
     boot: Option<BootId>,
-    active: ArcSwap<Segment>,
+    active: ArcSwap<Segment<D::File>>,
     /// Held while segments are made or deleted, so that no two get the same number.
     turning: Mutex<()>,
 }
 
-impl Journal {
+impl<D: Disk> Journal<D> {
     /// Begins a new segment after all that are there, with copies of the burst windows that they hold.
-    pub(super) fn begin(folder: &Path, boot: Option<BootId>, copies: &[Entry]) -> Result<Self, Error> {
-        let number = segments(folder)?.last().map_or(1, |(number, _)| number + 1);
-        let active = ArcSwap::from_pointee(Segment::create(folder, number, boot, copies)?);
-        Ok(Self { folder: folder.to_owned(), boot, active, turning: Mutex::new(()) })
+    pub(super) fn begin(
+        disk: D,
+        folder: &Path,
+        boot: Option<BootId>,
+        copies: &[Entry],
+    ) -> Result<Self, Error> {
+        let number = segments(&disk, folder)?.last().map_or(1, |(number, _)| number + 1);
+        let active = ArcSwap::from_pointee(Segment::create(&disk, folder, number, boot, copies)?);
+        Ok(Self { disk, folder: folder.to_owned(), boot, active, turning: Mutex::new(()) })
     }
 
     /// Appends a charge. When this returns, the page cache has it. The segment is returned for syncing.
-    pub(super) fn append(&self, entry: Entry) -> Result<Arc<Segment>, Error> {
+    pub(super) fn append(&self, entry: Entry) -> Result<Arc<Segment<D::File>>, Error> {
         let segment = self.active.load();
         if segment.broken.load(Ordering::Acquire) {
             return Err(Error::JournalBroken);
@@ -150,9 +171,10 @@ impl Journal {
         let bytes = entry.to_bytes();
         // One write of one record: appends of several threads do not mix.
         loop {
-            return match (&segment.file).write(&bytes) {
+            return match segment.file.append(&bytes) {
                 Ok(ENTRY_BYTES) => {
                     segment.bytes.fetch_add(ENTRY_BYTES as u64, Ordering::Relaxed);
+                    segment.latest_ms.fetch_max(entry.boot_ms, Ordering::Relaxed);
                     Ok(Arc::clone(&segment))
                 }
                 Ok(_) => {
@@ -181,10 +203,10 @@ impl Journal {
 
     /// Begins a new segment, with copies of the burst windows if those before it are to be deleted, and returns the
     /// old one. Threads that are just appending may still hold that.
-    pub(super) fn rotate(&self, copies: &[Entry]) -> Result<Arc<Segment>, Error> {
+    pub(super) fn rotate(&self, copies: &[Entry]) -> Result<Arc<Segment<D::File>>, Error> {
         let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.active.load().number + 1;
-        let next = Segment::create(&self.folder, number, self.boot, copies)?;
+        let next = Segment::create(&self.disk, &self.folder, number, self.boot, copies)?;
         Ok(self.active.swap(Arc::new(next)))
     }
 
@@ -192,20 +214,33 @@ impl Journal {
     pub(super) fn remove_older(&self) -> Result<(), Error> {
         let _turning = self.turning.lock().unwrap_or_else(PoisonError::into_inner);
         let active = self.active.load().number;
-        for (number, path) in segments(&self.folder)? {
+        for (number, path) in segments(&self.disk, &self.folder)? {
             if number < active {
-                fs::remove_file(&path).map_err(|source| Error::file(&path, source))?;
+                self.disk.remove(&path).map_err(|source| Error::file(&path, source))?;
             }
         }
         // A power cut must not bring marks back that no longer hold.
-        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        let synced = self.disk.sync_folder(&self.folder);
         synced.map_err(|source| Error::file(&self.folder, source))
+    }
+
+    /// Deletes a segment whose records are all folded.
+    pub(super) fn remove(&self, segment: &Segment<D::File>) -> Result<(), Error> {
+        self.disk.remove(&segment.path).map_err(|source| Error::file(&segment.path, source))
     }
 }
 
-/// Deletes a segment whose records are all folded.
-pub(super) fn remove(segment: &Segment) -> Result<(), Error> {
-    fs::remove_file(&segment.path).map_err(|source| Error::file(&segment.path, source))
+/// Appends all of it, in as many steps as that takes.
+fn write_all(file: &impl DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.append(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// What one segment holds.
@@ -216,10 +251,10 @@ pub(super) struct Contents {
 }
 
 /// Reads all segments, oldest first. Torn records are passed over: their replies never left.
-pub(super) fn read(folder: &Path) -> Result<Vec<Contents>, Error> {
+pub(super) fn read(disk: &impl Disk, folder: &Path) -> Result<Vec<Contents>, Error> {
     let mut all = Vec::new();
-    for (_, path) in segments(folder)? {
-        let bytes = match fs::read(&path) {
+    for (_, path) in segments(disk, folder)? {
+        let bytes = match disk.read(&path) {
             Ok(bytes) => bytes,
             // The server has folded and deleted it since the folder was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -258,17 +293,15 @@ pub(super) fn read(folder: &Path) -> Result<Vec<Contents>, Error> {
 }
 
 /// The segments of a folder, oldest first.
-fn segments(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
-    let failed = |source| Error::file(folder, source);
+fn segments(disk: &impl Disk, folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
     let mut found = Vec::new();
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
+    let paths = match disk.list(folder) {
+        Ok(paths) => paths,
         // A folder that was restored without it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(Error::file(folder, error)),
     };
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
+    for path in paths {
         let number =
             path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".log"));
         if let Some(number) = number.and_then(|number| number.parse().ok()) {
@@ -291,9 +324,12 @@ fn eight(bytes: &[u8; ENTRY_BYTES], at: usize) -> [u8; 8] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ground::Files;
     use super::*;
     use ipse_model::KeyId;
     use proptest::prelude::*;
+    use std::fs;
+    use std::io::Write;
 
     fn entry(used: u32) -> Entry {
         Entry {
@@ -309,20 +345,20 @@ mod tests {
     }
 
     fn read_one(folder: &Path) -> Vec<Entry> {
-        read(folder).unwrap().into_iter().flat_map(|contents| contents.entries).collect()
+        read(&Files, folder).unwrap().into_iter().flat_map(|contents| contents.entries).collect()
     }
 
     #[test]
     fn what_is_appended_is_read_again_over_segments() {
         let dir = tempfile::tempdir().unwrap();
         let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
-        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), boot, &[]).unwrap();
         journal.append(entry(1)).unwrap();
         journal.rotate(&[]).unwrap();
         journal.append(entry(2)).unwrap();
         assert_eq!(read_one(dir.path()), [entry(1), entry(2)]);
-        assert!(read(dir.path()).unwrap()[0].boot == boot);
-        let next = Journal::begin(dir.path(), None, &[]).unwrap();
+        assert!(read(&Files, dir.path()).unwrap()[0].boot == boot);
+        let next = Journal::begin(Files, dir.path(), None, &[]).unwrap();
         next.append(entry(3)).unwrap();
         assert_eq!(read_one(dir.path()), [entry(1), entry(2), entry(3)]);
         next.remove_older().unwrap();
@@ -332,7 +368,7 @@ mod tests {
     #[test]
     fn a_torn_record_hides_no_other() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), None, &[]).unwrap();
         let segment = journal.append(entry(1)).unwrap();
         (&segment.file).write_all(&entry(2).to_bytes()[..17]).unwrap();
         journal.append(entry(3)).unwrap();
@@ -348,19 +384,19 @@ mod tests {
         fs::write(dir.path().join("0000000003.log.new"), "ipse").unwrap();
         fs::write(dir.path().join("notes.txt"), "mine").unwrap();
         assert_eq!(read_one(dir.path()), []);
-        assert_eq!(Journal::begin(dir.path(), None, &[]).unwrap().active.load().number, 3);
+        assert_eq!(Journal::begin(Files, dir.path(), None, &[]).unwrap().active.load().number, 3);
     }
 
     #[test]
     fn segments_that_are_begun_at_once_get_numbers_of_their_own() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), None, &[]).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| (0..20).for_each(|_| drop(journal.rotate(&[]).unwrap())));
             }
         });
-        assert_eq!(segments(dir.path()).unwrap().len(), 161);
+        assert_eq!(segments(&Files, dir.path()).unwrap().len(), 161);
     }
 
     #[test]
@@ -373,14 +409,14 @@ mod tests {
     fn a_foreign_file_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("0000000001.log"), "x".repeat(100)).unwrap();
-        let error = read(dir.path()).err().unwrap().to_string();
+        let error = read(&Files, dir.path()).err().unwrap().to_string();
         assert!(error.contains("0000000001.log is damaged"), "{error}");
     }
 
     #[test]
     fn a_broken_segment_takes_no_more() {
         let dir = tempfile::tempdir().unwrap();
-        let journal = Journal::begin(dir.path(), None, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), None, &[]).unwrap();
         journal.active.load().broken.store(true, Ordering::Release);
         assert!(matches!(journal.append(entry(1)), Err(Error::JournalBroken)));
         assert!(journal.is_broken());

@@ -5,6 +5,7 @@
 //! subject is served only up to its *mark*, which is on the disk and stands at most [`MARK_STEP`] ahead of the
 //! count; after a new boot counting goes on from the mark.
 
+pub mod ground;
 mod journal;
 mod recovery;
 mod sync;
@@ -12,17 +13,17 @@ mod sync;
 pub use recovery::used_in_journal;
 
 use crate::counters::{Counters, KeyCharge, Subject};
-use crate::records::OutcomeRow;
 use crate::tally::{self, Tally};
 use crate::{BootId, CountersReport, DataFolder, Error, Outcomes, Records, UsageRow};
+use ground::{FileOf, Ground, Machine, OutcomeRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now, Window,
 };
 use journal::{Entry, Journal, Segment};
 use papaya::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
-use sync::Syncer;
 use tokio::sync::{oneshot, watch};
 
 /// How far the durable mark may stand ahead of the count: the most that a power cut can withhold.
@@ -34,43 +35,46 @@ const SEGMENT_MS: u64 = 20_000;
 const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The local engine of [`Counters`].
-pub struct Ledger {
-    records: Records,
-    cells: HashMap<Subject, Arc<Cell>>,
-    demo: Arc<Cell>,
-    journal: Journal,
-    syncer: Syncer,
+pub struct Ledger<G: Ground = Machine> {
+    ground: Arc<G>,
+    cells: Cells<FileOf<G>>,
+    demo: Arc<Cell<FileOf<G>>>,
+    journal: Journal<G::Disk>,
     /// Cells that changed since the last fold.
-    changed: mpsc::Sender<Arc<Cell>>,
+    changed: mpsc::Sender<Arc<Cell<FileOf<G>>>>,
     /// What only the fold touches.
-    folding: tokio::sync::Mutex<Folding>,
+    folding: tokio::sync::Mutex<Folding<FileOf<G>>>,
+    /// The day that the program was started on. The records were asked for nothing before it, so nothing is counted there.
+    first_day: Day,
     /// How many pauses were written.
     pauses: Arc<AtomicU64>,
 }
 
-struct Folding {
-    changed: mpsc::Receiver<Arc<Cell>>,
+type Cells<F> = HashMap<Subject, Arc<Cell<F>>>;
+
+struct Folding<F> {
+    changed: mpsc::Receiver<Arc<Cell<F>>>,
     /// Cells whose burst window may hold memory.
-    with_window: Vec<Weak<Cell>>,
-    /// Segments that are no longer appended to, with the moment they were left.
-    left: Vec<(Arc<Segment>, u64)>,
+    with_window: Vec<Weak<Cell<F>>>,
+    /// Segments that are no longer appended to.
+    left: Vec<Arc<Segment<F>>>,
     segment_since: Option<u64>,
 }
 
 /// The counters of one subject.
 #[derive(Debug)]
-struct Cell {
+struct Cell<F> {
     subject: Subject,
-    state: Mutex<State>,
+    state: Mutex<State<F>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct State<F> {
     meter: Meter,
     /// The generation of the burst window.
     resumes: u32,
     phase: Phase,
-    mark: Mark,
+    mark: Mark<F>,
     /// Whether the cell waits in the queue of the next fold.
     changed: bool,
     /// Days that ended since the last fold.
@@ -84,21 +88,21 @@ struct State {
 #[derive(Debug)]
 enum Phase {
     Open,
-    /// The pause is being written; all who come meanwhile wait for it.
-    Pausing(watch::Receiver<Option<Result<(), Error>>>),
+    /// The pause of this generation is being written; all who come meanwhile wait for it.
+    Pausing(u32, watch::Receiver<Option<Result<(), Error>>>),
     /// Paused while the window was of this generation.
     Paused(u32),
 }
 
 /// How far the subject may be served today.
-#[derive(Debug, Default)]
-struct Mark {
+#[derive(Debug)]
+struct Mark<F> {
     /// On the disk.
     durable: u32,
     /// In the journal, and asked to be made durable.
     written: u32,
     /// Where `written` stands, until it is durable.
-    segment: Option<Arc<Segment>>,
+    segment: Option<Arc<Segment<F>>>,
 }
 
 /// What a decision under the lock still has to wait for.
@@ -118,18 +122,30 @@ impl Ledger {
         now: Now,
     ) -> Result<Arc<Self>, Error> {
         records.bind_journal(folder).await?;
-        let journal_folder = folder.journal();
-        let recovered = recovery::read(&journal_folder, boot, now.day())?;
+        let journal = folder.journal();
+        let ground = Machine::new(records.clone()).map_err(|source| Error::file(&journal, source))?;
+        Self::stand_on(ground, &journal, boot, now).await
+    }
+}
+
+impl<G: Ground> Ledger<G> {
+    /// Recovers what the journal in a folder and the records hold, and goes on from it.
+    pub async fn stand_on(
+        ground: G,
+        journal_folder: &Path,
+        boot: Option<BootId>,
+        now: Now,
+    ) -> Result<Arc<Self>, Error> {
+        let recovered = recovery::read(&ground.disk(), journal_folder, boot, now.day())?;
         let boot_name = boot.map(|boot| boot.to_string()).unwrap_or_default();
         let outcomes = match recovered.first_day() {
-            Some(day) => recovered.outcomes(&records.usage_since(day).await?, now),
+            Some(day) => recovered.outcomes(&ground.usage_since(day).await?, now),
             None => Vec::new(),
         };
-        records.recover(&recovered.rows(), &outcomes, &boot_name, now.day()).await?;
-        let syncer = Syncer::start().map_err(|source| Error::file(&journal_folder, source))?;
+        ground.recover(&recovered.rows(), &outcomes, &boot_name, now.day()).await?;
 
-        let cells: HashMap<Subject, Arc<Cell>> = HashMap::new();
-        for row in records.usage_since(now.day()).await? {
+        let cells: Cells<FileOf<G>> = HashMap::new();
+        for row in ground.usage_since(now.day()).await? {
             let cell = Arc::clone(
                 cells.pin().get_or_insert_with(row.subject, || Cell::fresh(row.subject, now.day())),
             );
@@ -157,13 +173,12 @@ impl Ledger {
         );
         let (changed, receiver) = mpsc::channel();
         let folding = Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None };
-        let journal = Journal::begin(&journal_folder, boot, &window_copies(&cells, now))?;
+        let journal = Journal::begin(ground.disk(), journal_folder, boot, &window_copies(&cells, now))?;
         // Their counts are in the database, and their windows in the new segment.
         journal.remove_older()?;
-        let records = records.clone();
-        let folding = folding.into();
-        let pauses = Arc::default();
-        Ok(Arc::new(Self { records, cells, demo, journal, syncer, changed, folding, pauses }))
+        let (ground, folding, pauses) = (Arc::new(ground), folding.into(), Arc::default());
+        let first_day = now.day();
+        Ok(Arc::new(Self { ground, cells, demo, journal, changed, folding, first_day, pauses }))
     }
 
     /// Folds what changed into the database and lets go of memory and files that are no longer needed. To be called
@@ -176,14 +191,14 @@ impl Ledger {
         }
         // Nobody appends to these any more, so the counts that are read below include all their records.
         let complete: Vec<bool> =
-            folding.left.iter().map(|(segment, _)| Arc::strong_count(segment) == 1).collect();
-        let cells: Vec<Arc<Cell>> = folding.changed.try_iter().collect();
+            folding.left.iter().map(|segment| Arc::strong_count(segment) == 1).collect();
+        let cells: Vec<_> = folding.changed.try_iter().collect();
         let mut rows = Vec::with_capacity(cells.len());
         let mut outcomes = Vec::with_capacity(cells.len());
         let ended: Vec<usize> =
             cells.iter().map(|cell| cell.lock().changes(cell.subject, &mut rows, &mut outcomes)).collect();
         if !(rows.is_empty() && outcomes.is_empty())
-            && let Err(error) = self.records.fold(&rows, &outcomes).await
+            && let Err(error) = self.ground.fold(&rows, &outcomes).await
         {
             let mut outcomes = outcomes.iter().peekable();
             for cell in cells {
@@ -219,7 +234,7 @@ impl Ledger {
             state.changes(cell.subject, &mut rows, &mut outcomes);
             state.ended.clear();
         }
-        self.records.fold_exactly(&rows, &outcomes).await?;
+        self.ground.fold_exactly(&rows, &outcomes).await?;
         self.journal.rotate(&window_copies(&self.cells, now))?;
         self.journal.remove_older()
     }
@@ -228,15 +243,15 @@ impl Ledger {
     /// and too old for any burst window. `complete` tells of each left segment whether it was folded whole.
     async fn tend_segments(
         self: &Arc<Self>,
-        folding: &mut Folding,
+        folding: &mut Folding<FileOf<G>>,
         complete: &[bool],
         now: Now,
     ) -> Result<(), Error> {
         let mut complete = complete.iter();
         let mut done = Vec::new();
-        folding.left.retain(|(segment, left_at)| {
+        folding.left.retain(|segment| {
             let complete = complete.next().is_some_and(|complete| *complete);
-            let old = now.boot_ms.saturating_sub(*left_at) >= BURST_WINDOW_MS;
+            let old = now.boot_ms.saturating_sub(segment.latest_ms()) >= BURST_WINDOW_MS;
             let keep = !(old && complete);
             if !keep {
                 done.push(Arc::clone(segment));
@@ -244,10 +259,10 @@ impl Ledger {
             keep
         });
         if !done.is_empty() {
-            let removing = tokio::task::spawn_blocking(move || {
-                done.iter().try_for_each(|segment| journal::remove(segment))
-            });
-            removing.await.map_err(|_| Error::JournalBroken)??;
+            let ledger = Arc::clone(self);
+            let removing =
+                self.ground.aside(move || done.iter().try_for_each(|segment| ledger.journal.remove(segment)));
+            removing.await.ok_or(Error::JournalBroken)??;
         }
         let bytes = self.journal.active_bytes();
         let since = *folding.segment_since.get_or_insert(now.boot_ms);
@@ -259,32 +274,36 @@ impl Ledger {
     }
 
     /// Begins a new segment of the journal, off the threads that answer requests.
-    async fn leave_segment(self: &Arc<Self>, folding: &mut Folding, now: Now) -> Result<(), Error> {
+    async fn leave_segment(
+        self: &Arc<Self>,
+        folding: &mut Folding<FileOf<G>>,
+        now: Now,
+    ) -> Result<(), Error> {
         let ledger = Arc::clone(self);
-        let rotating = tokio::task::spawn_blocking(move || ledger.journal.rotate(&[]));
-        let left = rotating.await.map_err(|_| Error::JournalBroken)??;
-        folding.left.push((left, now.boot_ms));
+        let rotating = self.ground.aside(move || ledger.journal.rotate(&[]));
+        let left = rotating.await.ok_or(Error::JournalBroken)??;
+        folding.left.push(left);
         folding.segment_since = Some(now.boot_ms);
         Ok(())
     }
 
-    fn cell(&self, subject: Subject, day: Day) -> Arc<Cell> {
+    fn cell(&self, subject: Subject, day: Day) -> Arc<Cell<FileOf<G>>> {
         let cells = self.cells.pin();
         if let Some(cell) = cells.get(&subject) {
             return Arc::clone(cell);
         }
-        Arc::clone(cells.get_or_insert_with(subject, || Cell::fresh(subject, day)))
+        Arc::clone(cells.get_or_insert_with(subject, || Cell::fresh(subject, day.max(self.first_day))))
     }
 
     /// Has the cell folded with the next ones.
-    fn fold_later(&self, cell: &Arc<Cell>, state: &mut State) {
+    fn fold_later(&self, cell: &Arc<Cell<FileOf<G>>>, state: &mut State<FileOf<G>>) {
         if !std::mem::replace(&mut state.changed, true) {
             let _ = self.changed.send(Arc::clone(cell));
         }
     }
 
     /// Counts a request that is refused and charged nothing.
-    fn refuse(&self, cell: &Arc<Cell>, state: &mut State, now: Now) {
+    fn refuse(&self, cell: &Arc<Cell<FileOf<G>>>, state: &mut State<FileOf<G>>, now: Now) {
         state.count(cell.subject, now, tally::REFUSED);
         self.fold_later(cell, state);
     }
@@ -292,8 +311,8 @@ impl Ledger {
     /// Charges under the lock and appends to the journal; if that fails, nothing was charged.
     fn charge(
         &self,
-        cell: &Arc<Cell>,
-        state: &mut State,
+        cell: &Arc<Cell<FileOf<G>>>,
+        state: &mut State<FileOf<G>>,
         now: Now,
         rule: impl FnOnce(&mut Meter) -> Charge,
     ) -> Result<(Charge, Then), Error> {
@@ -347,7 +366,12 @@ impl Ledger {
     }
 
     /// Has the written mark synced, and tells `waiter` when it is.
-    fn make_durable(&self, cell: &Arc<Cell>, state: &State, waiter: oneshot::Sender<Result<(), Error>>) {
+    fn make_durable(
+        &self,
+        cell: &Arc<Cell<FileOf<G>>>,
+        state: &State<FileOf<G>>,
+        waiter: oneshot::Sender<Result<(), Error>>,
+    ) {
         let Some(segment) = state.mark.segment.clone() else {
             // The written mark is durable already.
             let _ = waiter.send(Ok(()));
@@ -355,7 +379,7 @@ impl Ledger {
         };
         let (day, mark) = (state.meter.day(), state.mark.written);
         let cell = Arc::clone(cell);
-        self.syncer.request(
+        self.ground.sync_later(
             segment,
             Box::new(move |outcome| {
                 let mut state = cell.lock();
@@ -386,31 +410,35 @@ impl Ledger {
     /// Writes the pause in a task of its own, so that it happens even if its caller hangs up.
     fn begin_pause(
         &self,
-        cell: &Arc<Cell>,
-        state: &mut State,
+        cell: &Arc<Cell<FileOf<G>>>,
+        state: &mut State<FileOf<G>>,
         id: KeyId,
         now: Now,
     ) -> watch::Receiver<Option<Result<(), Error>>> {
         let (sender, receiver) = watch::channel(None);
-        state.phase = Phase::Pausing(receiver.clone());
+        state.phase = Phase::Pausing(state.resumes, receiver.clone());
         let mut minute = state.meter.window().last_minute(now.boot_ms);
         // The one that was too many did not get into the window.
         minute[minute.len() - 1] += 1;
-        let (records, cell, resumes) = (self.records.clone(), Arc::clone(cell), state.resumes);
+        let (ground, cell, resumes) = (Arc::clone(&self.ground), Arc::clone(cell), state.resumes);
         let pauses = Arc::clone(&self.pauses);
-        tokio::spawn(async move {
-            let outcome = records.pause_for_burst(id, resumes, &minute, now).await;
+        self.ground.begin(async move {
+            let outcome = ground.pause_for_burst(id, resumes, &minute, now).await;
             pauses.fetch_add(u64::from(matches!(outcome, Ok(true))), Ordering::Relaxed);
             let outcome = outcome.map(drop);
-            // If it failed the window is still full: the next request tries again.
-            cell.lock().phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
+            let mut state = cell.lock();
+            if matches!(state.phase, Phase::Pausing(of, _) if of == resumes) {
+                // If it failed the window is still full: the next request tries again.
+                state.phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
+            }
+            drop(state);
             let _ = sender.send(Some(outcome));
         });
         receiver
     }
 }
 
-impl Counters for Ledger {
+impl<G: Ground> Counters for Ledger<G> {
     async fn charge_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
         enum Step {
             Wait(watch::Receiver<Option<Result<(), Error>>>, KeyCharge),
@@ -423,12 +451,13 @@ impl Counters for Ledger {
                 state.resumes = key.resumes;
                 state.meter.window_mut().clear();
             }
-            if let Phase::Paused(resumes) = state.phase
+            if let Phase::Paused(resumes) | Phase::Pausing(resumes, _) = state.phase
                 && resumes < state.resumes
             {
+                // It was resumed since, which may be heard of before the records say that the pause is written.
                 state.phase = Phase::Open;
             }
-            if let Phase::Pausing(done) = &state.phase
+            if let Phase::Pausing(_, done) = &state.phase
                 && done.has_changed().is_err()
                 && done.borrow().is_none()
             {
@@ -436,7 +465,7 @@ impl Counters for Ledger {
                 state.phase = Phase::Open;
             }
             match &state.phase {
-                Phase::Pausing(done) => Step::Wait(done.clone(), KeyCharge::Paused),
+                Phase::Pausing(_, done) => Step::Wait(done.clone(), KeyCharge::Paused),
                 Phase::Paused(_) => {
                     self.refuse(&cell, &mut state, now);
                     return Ok(KeyCharge::Paused);
@@ -501,7 +530,7 @@ impl Counters for Ledger {
                 return Ok(state.meter.used());
             }
         }
-        self.records.used(subject, day).await
+        self.ground.used(subject, day).await
     }
 
     fn forget(&self, key: KeyId) {
@@ -522,7 +551,13 @@ impl Then {
     }
 }
 
-impl Cell {
+impl<F> Default for Mark<F> {
+    fn default() -> Self {
+        Self { durable: 0, written: 0, segment: None }
+    }
+}
+
+impl<F> Cell<F> {
     fn fresh(subject: Subject, day: Day) -> Arc<Self> {
         let state = State {
             meter: Meter::new(day, 0, Window::default()),
@@ -537,13 +572,13 @@ impl Cell {
         Arc::new(Self { subject, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
         // Nothing panics between two related changes, so a poisoned state is still a whole one.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<F> State<F> {
     /// Turns to a later day, whose mark begins at nothing.
     fn turn_to(&mut self, day: Day) {
         if day <= self.meter.day() {
@@ -610,7 +645,7 @@ impl State {
 }
 
 /// The burst windows of the last minute, to be repeated in a new segment before all others are deleted.
-fn window_copies(cells: &HashMap<Subject, Arc<Cell>>, now: Now) -> Vec<Entry> {
+fn window_copies<F>(cells: &Cells<F>, now: Now) -> Vec<Entry> {
     let mut copies = Vec::new();
     for cell in cells.pin().values() {
         let state = cell.lock();

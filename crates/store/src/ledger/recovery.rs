@@ -1,5 +1,6 @@
 //! What the journal remembers after the program, or the machine, has died.
 
+use super::ground::{Disk, Files};
 use super::journal::{self, Entry};
 use crate::records::OutcomeRow;
 use crate::tally;
@@ -15,7 +16,7 @@ pub fn used_in_journal(
     boot: Option<BootId>,
     day: Day,
 ) -> Result<HashMap<Subject, u32>, Error> {
-    let recovered = read(&folder.journal(), boot, day)?;
+    let recovered = read(&Files, &folder.journal(), boot, day)?;
     Ok(recovered.rows().into_iter().filter(|row| row.day == day).map(|row| (row.subject, row.used)).collect())
 }
 
@@ -29,9 +30,14 @@ pub(super) struct Recovered {
 }
 
 /// Reads the journal on a day. Days before it are history: a mark would only blur their counts.
-pub(super) fn read(folder: &Path, boot: Option<BootId>, today: Day) -> Result<Recovered, Error> {
+pub(super) fn read(
+    disk: &impl Disk,
+    folder: &Path,
+    boot: Option<BootId>,
+    today: Day,
+) -> Result<Recovered, Error> {
     let mut recovered = Recovered::default();
-    for segment in journal::read(folder)? {
+    for segment in journal::read(disk, folder)? {
         let same_boot = boot.is_some() && segment.boot == boot;
         if segment.entries.iter().any(|entry| entry.copied) {
             // The copies are all that was in the windows. The segments before were to be deleted, and the program may
@@ -131,32 +137,32 @@ mod tests {
     }
 
     fn window(folder: &Path, boot: Option<BootId>) -> Vec<u64> {
-        read(folder, boot, Day(0)).unwrap().windows().flat_map(|(_, (_, times))| times).collect()
+        read(&Files, folder, boot, Day(0)).unwrap().windows().flat_map(|(_, (_, times))| times).collect()
     }
 
     #[test]
     fn a_death_between_copying_the_windows_and_deleting_them_doubles_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
-        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), boot, &[]).unwrap();
         journal.append(entry(1)).unwrap();
         journal.append(entry(2)).unwrap();
         // Two starts in a row die before they delete anything; the third lives.
         for _ in 0..2 {
             let copies = [1, 2].map(|used| Entry { copied: true, mark: 0, ..entry(used) });
-            Journal::begin(dir.path(), boot, &copies).unwrap();
+            Journal::begin(Files, dir.path(), boot, &copies).unwrap();
             assert_eq!(window(dir.path(), boot), [1_001, 1_002]);
         }
-        Journal::begin(dir.path(), boot, &[]).unwrap().append(entry(3)).unwrap();
+        Journal::begin(Files, dir.path(), boot, &[]).unwrap().append(entry(3)).unwrap();
         assert_eq!(window(dir.path(), boot), [1_001, 1_002, 1_003]);
-        let rows = read(dir.path(), boot, Day(0)).unwrap().rows();
+        let rows = read(&Files, dir.path(), boot, Day(0)).unwrap().rows();
         assert_eq!(rows, [UsageRow { subject: entry(1).subject, day: Day(20_000), used: 3, mark: 64 }]);
     }
     #[test]
     fn what_became_of_charges_after_the_last_fold_is_told_from_their_counts() {
         let dir = tempfile::tempdir().unwrap();
         let boot = BootId::parse("b3e9cacd-dfee-4c38-87d4-6ae39cc71c32");
-        let journal = Journal::begin(dir.path(), boot, &[]).unwrap();
+        let journal = Journal::begin(Files, dir.path(), boot, &[]).unwrap();
         // Two that were folded, two answered, the one that paused the key; the last answer of the day, and one too many.
         for used in 1..=4 {
             journal.append(entry(used)).unwrap();
@@ -166,7 +172,7 @@ mod tests {
         journal.append(entry(6)).unwrap();
         // Copies of the window are no charges.
         journal.rotate(&[Entry { copied: true, ..entry(6) }]).unwrap();
-        let recovered = read(dir.path(), boot, Day(0)).unwrap();
+        let recovered = read(&Files, dir.path(), boot, Day(0)).unwrap();
         assert_eq!(recovered.first_day(), Some(Day(20_000)));
         let folded = UsageRow { subject: entry(1).subject, day: Day(20_000), used: 2, mark: 64 };
         let noon = Now { unix_ms: 20_000 * 86_400_000 + 12 * 3_600_000, boot_ms: 1_010 };
@@ -177,6 +183,6 @@ mod tests {
         let all = UsageRow { used: 6, ..folded };
         assert_eq!(recovered.outcomes(&[all], noon), []);
         // After a new boot nobody knows which of them were seen, nor when they came.
-        assert_eq!(read(dir.path(), None, Day(0)).unwrap().outcomes(&[], noon), []);
+        assert_eq!(read(&Files, dir.path(), None, Day(0)).unwrap().outcomes(&[], noon), []);
     }
 }

@@ -1,48 +1,48 @@
 //! One thread that makes segments durable for all who wait, many at a time.
 
+use super::ground::DiskFile;
 use super::journal::Segment;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Called by the thread when the sync that was asked for is done or has failed.
-pub(super) type Done = Box<dyn FnOnce(&io::Result<()>) + Send>;
+pub type Done = Box<dyn FnOnce(&io::Result<()>) + Send>;
 
 /// Asks for syncs. Those asked for while one runs are done together by the next.
-pub(super) struct Syncer {
-    queue: Arc<Queue>,
+pub(super) struct Syncer<F> {
+    queue: Arc<Queue<F>>,
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Queue {
-    waiting: Mutex<Waiting>,
+struct Queue<F> {
+    waiting: Mutex<Waiting<F>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct Waiting {
-    jobs: Vec<(Arc<Segment>, Done)>,
+struct Waiting<F> {
+    jobs: Vec<(Arc<Segment<F>>, Done)>,
     stopped: bool,
 }
 
-impl Syncer {
+impl<F: DiskFile> Syncer<F> {
     pub(super) fn start() -> io::Result<Self> {
-        let queue = Arc::<Queue>::default();
+        let waiting = Mutex::new(Waiting { jobs: Vec::new(), stopped: false });
+        let queue = Arc::new(Queue { waiting, changed: Condvar::new() });
         let theirs = Arc::clone(&queue);
         let thread = std::thread::Builder::new().name("journal-sync".into()).spawn(move || work(&theirs))?;
         Ok(Self { queue, thread: Some(thread) })
     }
 
     /// Syncs the segment soon, then calls `done`.
-    pub(super) fn request(&self, segment: Arc<Segment>, done: Done) {
+    pub(super) fn request(&self, segment: Arc<Segment<F>>, done: Done) {
         let mut waiting = self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.jobs.push((segment, done));
         self.queue.changed.notify_one();
     }
 }
 
-impl Drop for Syncer {
+impl<F> Drop for Syncer<F> {
     fn drop(&mut self) {
         self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
         self.queue.changed.notify_one();
@@ -52,7 +52,7 @@ impl Drop for Syncer {
     }
 }
 
-fn work(queue: &Queue) {
+fn work<F: DiskFile>(queue: &Queue<F>) {
     loop {
         let jobs = {
             let mut waiting = queue.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ fn work(queue: &Queue) {
             }
         };
         // Jobs come in the order of their segments, of which there are rarely two.
-        let mut synced: Option<(Arc<Segment>, io::Result<()>)> = None;
+        let mut synced: Option<(Arc<Segment<F>>, io::Result<()>)> = None;
         for (segment, done) in jobs {
             let outcome = match &synced {
                 Some((last, _)) if Arc::ptr_eq(last, &segment) => synced.as_ref(),

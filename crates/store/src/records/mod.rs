@@ -45,7 +45,7 @@ pub use owned_keys::{OldText, OwnedKey};
 pub use reserve::{Range, Wanted};
 pub use sessions::{Proof, Session};
 pub use tokens::{NewToken, Token, TokenPurpose, random_secret};
-pub(crate) use usage::OutcomeRow;
+pub use usage::OutcomeRow;
 pub use usage::{Outcomes, UsageRow};
 
 use crate::{DataFolder, DatabaseUrl, Error};

@@ -47,11 +47,13 @@ impl std::ops::AddAssign for Outcomes {
 
 /// What became of requests of one key within one hour, to be added to what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OutcomeRow {
-    pub(crate) key: KeyId,
+pub struct OutcomeRow {
+    /// Whose.
+    pub key: KeyId,
     /// Counted from 1970.
-    pub(crate) hour: u32,
-    pub(crate) outcomes: Outcomes,
+    pub hour: u32,
+    /// What became of them.
+    pub outcomes: Outcomes,
 }
 
 impl Records {
@@ -148,7 +150,7 @@ impl Records {
     }
 
     /// Notes what a recovery found, in one step with the boot it was done in. After a new boot every count begins
-    /// at its mark, because the counts above the last fold are lost.
+    /// at its mark, because the counts above the last fold are lost. From which day on that was done is noted as well.
     pub(crate) async fn recover(
         &self,
         rows: &[UsageRow],
@@ -167,12 +169,28 @@ impl Records {
             .try_get::<String, _>(0)?;
             fold(&mut tx, rows).await?;
             add(&mut tx, outcomes).await?;
-            if before != boot || boot.is_empty() {
-                // Days before are past: their counts are history, which a mark would only blur.
-                sqlx::query("UPDATE usage SET used = mark WHERE mark > used AND day >= $1")
+            let settled = sqlx::query("SELECT value FROM facts WHERE name = 'settled'")
+                .fetch_optional(&mut *tx)
+                .await?;
+            let settled = settled.map(|row| row.try_get::<String, _>(0)).transpose()?;
+            let settled = settled.and_then(|day| day.parse().ok()).unwrap_or(today.0);
+            let is_new_boot = before != boot || boot.is_empty();
+            if is_new_boot || today.0 < settled {
+                // Days before are past: their counts are history, which a mark would only blur. If the clock is set back to
+                // one of them within this boot, its marks count from then on.
+                let end = if is_new_boot { i64::from(u32::MAX) + 1 } else { i64::from(settled) };
+                sqlx::query("UPDATE usage SET used = mark WHERE mark > used AND day >= $1 AND day < $2")
                     .bind(i64::from(today.0))
+                    .bind(end)
                     .execute(&mut *tx)
                     .await?;
+                sqlx::query(
+                    "INSERT INTO facts (name, value) VALUES ('settled', $1) \
+                     ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                )
+                .bind(today.0.to_string())
+                .execute(&mut *tx)
+                .await?;
                 sqlx::query("UPDATE facts SET value = $1 WHERE name = 'boot'")
                     .bind(boot)
                     .execute(&mut *tx)

@@ -31,6 +31,43 @@ async fn a_clock_set_back_before_a_start_serves_no_day_twice() {
 }
 
 #[tokio::test]
+async fn a_clock_that_was_ahead_at_the_start_serves_no_day_twice() {
+    let (store, key) = with_key(10).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    for left in (0..10).rev() {
+        assert_eq!(remaining(&*ledger, &key, NOON).await, left);
+    }
+    drop(ledger);
+    // The program is started before the clock is set right: it stays on the day that it found.
+    let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..later(NOON, 1000) };
+    let ledger = store.ledger(BOOT, tomorrow).await;
+    let KeyCharge::Charged(Charge::Granted(allowance)) =
+        ledger.charge_key(&key, later(NOON, 2000)).await.unwrap()
+    else {
+        panic!("not granted");
+    };
+    assert_eq!((allowance.day, allowance.remaining), (tomorrow.day(), 9));
+}
+
+#[tokio::test]
+async fn marks_of_a_day_count_when_the_clock_comes_back_to_it_after_a_new_boot() {
+    let (store, key) = with_key(500).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    for step in 0..10 {
+        remaining(&*ledger, &key, calm(step)).await;
+    }
+    drop(ledger);
+    // What came after the last sync is lost, and the clock is a day ahead.
+    let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..NOON };
+    drop(store.ledger(NEXT_BOOT, tomorrow).await);
+    for _ in 0..2 {
+        let ledger = store.ledger(NEXT_BOOT, calm(20)).await;
+        let used = ledger.used(Subject::Key(key.id), NOON.day()).await.unwrap();
+        assert_eq!(used, 64, "the mark, and the same again in this boot");
+    }
+}
+
+#[tokio::test]
 async fn after_a_new_boot_nothing_is_served_twice_and_at_most_64_are_withheld() {
     let (store, key) = with_key(500).await;
     let ledger = store.ledger(BOOT, NOON).await;

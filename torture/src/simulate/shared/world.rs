@@ -332,7 +332,8 @@ impl World {
         // What comes late counts as of the last one.
         let moment = times.back().map_or(now.boot_ms, |last| now.boot_ms.max(*last));
         remember(times, moment);
-        let since = moment - MINUTE_MS.min(moment);
+        // By so much a request may have been counted later than it is here.
+        let since = moment - MINUTE_MS.saturating_sub(self.longest_ms).min(moment);
         let recent = |alone: &Vec<Alone>| {
             let times = alone[place].let_through.iter().rev();
             times.skip_while(|time| **time > moment).take_while(|time| **time > since).count()
