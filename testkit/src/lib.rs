@@ -1,6 +1,7 @@
-//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, servers that many nodes share and ways to
+//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, an authority that vouches for servers, servers that many nodes share and ways to
 //! them, a machine to throw away, the real program as a process, and sockets to hand to it.
 
+mod authority;
 mod browser;
 mod http;
 mod http3;
@@ -13,6 +14,7 @@ mod server;
 mod sockets;
 mod visitor;
 
+pub use authority::{Authority, Vouched};
 pub use browser::Flow;
 pub use http::{Connection, Response};
 pub use http3::http3_client;

@@ -2,10 +2,11 @@
 //!
 //! A small shell watches it: when this process ends, however it ends, the server ends too and its folder is removed.
 
+use crate::Vouched;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,8 +62,17 @@ impl Postgres {
 
     /// Starts a server of one's own, without any database yet.
     pub fn start() -> Result<Self> {
+        Self::start_as(None)
+    }
+
+    /// The same with a certificate, for those who want to speak TLS.
+    pub fn start_secure(files: &Vouched) -> Result<Self> {
+        Self::start_as(Some(files))
+    }
+
+    fn start_as(files: Option<&Vouched>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("ipse-postgres-").tempdir()?.keep();
-        let made = make(&folder);
+        let made = make(&folder).and_then(|()| files.map_or(Ok(()), |files| secure(&folder, files)));
         if made.is_err() {
             let _ = std::fs::remove_dir_all(&folder);
         }
@@ -187,6 +197,16 @@ fn make(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Gives it a certificate, whose key nobody else may read.
+fn secure(folder: &Path, files: &Vouched) -> Result<()> {
+    for (file, name) in [(&files.certificate, "server.crt"), (&files.key, "server.key")] {
+        let place = folder.join(name);
+        std::fs::copy(file, &place)?;
+        std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o600))?;
+    }
+    Ok(())
+}
+
 fn run(folder: &Path, port: u16) -> Result<Running> {
     let mut server = as_server_user(&program("postgres")?, folder)?;
     server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder).args(["-p", &port.to_string()]);
@@ -195,6 +215,13 @@ fn run(folder: &Path, port: u16) -> Result<Running> {
         ["listen_addresses=127.0.0.1", "fsync=off", "max_connections=300", "deadlock_timeout=100ms"]
     {
         server.args(["-c", setting]);
+    }
+    let key = folder.join("server.key");
+    if key.exists() {
+        for (setting, file) in [("ssl_key_file", key), ("ssl_cert_file", folder.join("server.crt"))] {
+            server.arg("-c").arg(format!("{setting}={}", file.display()));
+        }
+        server.args(["-c", "ssl=on"]);
     }
     let mut watch = Command::new("sh");
     watch.args(["-c", WATCH, "watch"]).arg(folder).arg(server.get_program()).args(server.get_args());

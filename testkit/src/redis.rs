@@ -1,6 +1,7 @@
 //! Real servers of Redis and Valkey, each on a port and in a folder of its own: alone, with a replica and a sentinel, or as
 //! a cluster.
 
+use crate::Vouched;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::io::{Read, Write};
@@ -54,6 +55,23 @@ impl Redis {
         let mut server = Self { flavour, arguments, child: None, folder, address };
         server.run()?;
         Ok(server)
+    }
+
+    /// Starts one that also listens for those who speak TLS, with further settings.
+    pub fn start_secure(flavour: Flavour, files: &Vouched, arguments: &[&str]) -> Result<Self> {
+        let port = free_port()?.port().to_string();
+        let (certificate, key) = (files.certificate.to_string_lossy(), files.key.to_string_lossy());
+        let mut all = vec!["--tls-port", &port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+        // It must name somebody, and asks no client for a certificate.
+        all.extend(["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"]);
+        all.extend(arguments);
+        Self::start_with(flavour, &all)
+    }
+
+    /// The port at which it speaks TLS.
+    pub fn secure_port(&self) -> Result<u16> {
+        let mut arguments = self.arguments.iter().skip_while(|argument| *argument != "--tls-port");
+        Ok(arguments.nth(1).context("it does not speak TLS")?.parse()?)
     }
 
     /// Its address as `--counters` takes it.

@@ -1,5 +1,6 @@
 //! What can break in storage, in words for the operator.
 
+use crate::trust::Distrust;
 use crate::{Away, DatabaseUrl};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -281,9 +282,20 @@ impl Error {
         let database = url.to_string();
         let unreachable = |why: &str| Self::Unreachable { database: database.clone(), why: why.to_owned() };
         let error = match &source {
-            sqlx::Error::Io(error) => return unreachable(&error.to_string()),
+            sqlx::Error::Io(error) => {
+                let why = error.to_string();
+                return match Distrust::find(&why) {
+                    // It is there, and waiting does not help.
+                    Some(distrust) => Self::NoTls { database, why: distrust.in_words().to_owned() },
+                    None => unreachable(&why),
+                };
+            }
             sqlx::Error::PoolTimedOut => return unreachable("it did not answer in time"),
-            sqlx::Error::Tls(error) => return Self::NoTls { database, why: error.to_string() },
+            sqlx::Error::Tls(error) => {
+                let why = error.to_string();
+                let why = Distrust::find(&why).map_or(why, |distrust| distrust.in_words().to_owned());
+                return Self::NoTls { database, why };
+            }
             sqlx::Error::Database(error) => error,
             _ => return Self::Database { database, source: Arc::new(source) },
         };

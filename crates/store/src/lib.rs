@@ -14,6 +14,7 @@ mod records;
 mod redis;
 mod report;
 mod tally;
+mod trust;
 
 pub use boot::BootId;
 pub use counters::{Counters, Engine, KeyCharge, Subject};

@@ -7,6 +7,7 @@ use super::cluster::{self, SLOTS, slot_of};
 use super::function::{Call, Script, TEXT, Verdict, command};
 use super::sentinel;
 use super::url::{Arrangement, CountersUrl, Place};
+use crate::trust::Distrust;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use redis::aio::MultiplexedConnection;
 use redis::{
@@ -32,6 +33,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 const CLUSTER_EVERY: Duration = Duration::from_secs(1);
 /// After so many replies in a row that did not come, the server is asked whether it is there at all.
 const SILENT_AFTER: u32 = 3;
+/// What is said of a server that says nothing.
+const SILENT: &str = "it does not answer";
 /// How often a call follows a redirection to another member of a cluster.
 const REDIRECTIONS: u32 = 3;
 
@@ -327,7 +330,7 @@ async fn watch(shard: &Shard, line: &Line) -> String {
             Ok(Ok(incarnation)) if incarnation == line.incarnation => {}
             Ok(Ok(_)) => return "it has become another one".to_owned(),
             Ok(Err(why)) => return why,
-            Err(_) => return "it does not answer".to_owned(),
+            Err(_) => return SILENT.to_owned(),
         }
     }
 }
@@ -343,7 +346,7 @@ impl Line {
             Ok::<_, String>((incarnation, script))
         };
         let (incarnation, script) =
-            timeout(CONNECT_WITHIN, set_up).await.map_err(|_| "it does not answer".to_owned())??;
+            timeout(CONNECT_WITHIN, set_up).await.map_err(|_| SILENT.to_owned())??;
         Ok(Self { connection, incarnation, script })
     }
 }
@@ -384,10 +387,13 @@ pub(super) async fn connect(
         AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
     let client = client.map_err(|error| in_words(&error))?;
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    match timeout(2 * CONNECT_WITHIN, connecting).await {
+    let connected = match timeout(2 * CONNECT_WITHIN, connecting).await {
         Ok(connected) => connected.map_err(|error| in_words(&error)),
-        Err(_) => Err("it does not answer".to_owned()),
-    }
+        Err(_) => Err(SILENT.to_owned()),
+    };
+    // A server that does not speak TLS waits for the end of what it takes for a command.
+    let is_doubtful = |why: &str| plan.url.is_tls && why == SILENT;
+    connected.map_err(|why| if is_doubtful(&why) { format!("{why}; does it speak TLS there?") } else { why })
 }
 
 /// Which process this is, and since it was last made a master: what was counted by another one is not to be believed.
@@ -485,7 +491,17 @@ pub(super) fn in_words(error: &RedisError) -> String {
             format!("{code} {detail}").trim().to_owned()
         }
         ErrorKind::Io if error.is_connection_refusal() => "nobody listens there".to_owned(),
-        ErrorKind::Io if error.is_timeout() => "it does not answer".to_owned(),
-        _ => error.to_string(),
+        ErrorKind::Io if error.is_timeout() => SILENT.to_owned(),
+        _ => {
+            let text = error.to_string();
+            let Some(distrust) = Distrust::find(&text) else { return text };
+            let remedy = match distrust {
+                Distrust::Unknown => "--counters-ca names who does",
+                Distrust::Name => "--counters must name it as its certificate does",
+                Distrust::Time => "renew it, or set the clock of this machine",
+                Distrust::NoTls => "redis:// is for servers that do not",
+            };
+            format!("{}; {remedy}", distrust.in_words())
+        }
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::duplicate_mod, reason = "each test is one for each engine")]
 
 mod copy;
+mod secure;
 
 /// Each of these files is compiled once for each engine, so that the name of a test says which of them it ran on.
 mod sqlite {
