@@ -97,11 +97,18 @@ impl Records {
     /// Writes counts and adds outcomes, durably and in one step. Counts only ever grow: what is there already and higher
     /// stays.
     pub(crate) async fn fold(&self, rows: &[UsageRow], outcomes: &[OutcomeRow]) -> Result<(), Error> {
-        let work = async {
+        let write = async || {
             let mut tx = self.writer.begin().await?;
             fold(&mut tx, rows).await?;
             add(&mut tx, outcomes).await?;
             tx.commit().await
+        };
+        let work = async {
+            match write().await {
+                // A key was deleted in between: nothing was written, and now it is not there for anybody.
+                Err(error) if is_of_no_key(&error) => write().await,
+                written => written,
+            }
         };
         self.within(work).await
     }
@@ -229,6 +236,11 @@ impl Records {
         };
         self.within(read).await
     }
+}
+
+/// Whether something was to be written about a key that is no more.
+fn is_of_no_key(error: &sqlx::Error) -> bool {
+    error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation)
 }
 
 /// Raises counts. Rows are locked in the order of their subjects, as everywhere, so that nodes which fold at once

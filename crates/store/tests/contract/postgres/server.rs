@@ -1,6 +1,8 @@
 //! What only a server can do: refuse, be away, and come again. Each is told in a sentence without a password.
 
-use ipse_store::{DatabaseUrl, Error, Records};
+use super::counters::BOOT;
+use crate::NOON;
+use ipse_store::{Counters, DatabaseUrl, Error, Records};
 use ipse_testkit::Postgres;
 
 async fn refused(url: &str) -> Error {
@@ -79,4 +81,33 @@ async fn a_server_that_was_killed_is_found_again() {
         assert_eq!(records.key(key.id).await.unwrap().unwrap(), key, "what was told to be written is there");
         assert!(!records.set_active(key.id, true).await.unwrap());
     }
+}
+
+#[tokio::test]
+async fn a_fold_that_meets_the_deletion_of_a_key_does_not_fail() {
+    let store = super::store().await;
+    let server = Postgres::shared().unwrap();
+    let (_, record) = store.key(None).await;
+    let (_, other) = store.key(None).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    for id in [record.id, other.id] {
+        ledger.note_refusal(id, NOON);
+    }
+    // It is deleted, and nobody is to see that until it is allowed to end.
+    let url = store.url.clone().unwrap();
+    let sql = format!("DELETE FROM keys WHERE id = {}; SELECT pg_advisory_lock(8)", record.id.0);
+    let deleting = {
+        let url = url.clone();
+        let wait = "DO $$ BEGIN WHILE NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'transactionid' \
+                    AND datname = current_database()) LOOP PERFORM pg_stat_clear_snapshot(); END LOOP; END $$";
+        let sql = format!("BEGIN; {sql}; {wait}; COMMIT");
+        std::thread::spawn(move || Postgres::shared().unwrap().ask(&url, &sql).unwrap())
+    };
+    let begun = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 8 AND granted";
+    while server.ask(&url, begun).unwrap() == "0" {}
+    ledger.fold(NOON).await.unwrap();
+    deleting.join().unwrap();
+    let told = store.records.outcomes_by_day(other.id, NOON.day()).await.unwrap();
+    assert_eq!(told.iter().map(|(_, outcomes)| outcomes.refused).sum::<u64>(), 1);
+    assert!(store.records.outcomes_by_day(record.id, NOON.day()).await.unwrap().is_empty());
 }
