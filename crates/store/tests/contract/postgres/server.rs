@@ -3,7 +3,9 @@
 use super::counters::BOOT;
 use crate::NOON;
 use ipse_store::{Counters, DatabaseUrl, Error, Records};
-use ipse_testkit::Postgres;
+use ipse_testkit::{Link, Postgres, Way};
+use std::time::Duration;
+use tokio::time::timeout;
 
 async fn refused(url: &str) -> Error {
     let url: DatabaseUrl = url.parse().unwrap();
@@ -110,4 +112,35 @@ async fn a_fold_that_meets_the_deletion_of_a_key_does_not_fail() {
     let told = store.records.outcomes_by_day(other.id, NOON.day()).await.unwrap();
     assert_eq!(told.iter().map(|(_, outcomes)| outcomes.refused).sum::<u64>(), 1);
     assert!(store.records.outcomes_by_day(record.id, NOON.day()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_way_that_swallows_everything_is_told_of_in_time_and_used_again_when_it_is_open() {
+    let server = Postgres::shared().unwrap();
+    let link = Link::to(([127, 0, 0, 1], server.port()).into()).unwrap();
+    let (there, here) = (server.port().to_string(), link.address.port().to_string());
+    let url: DatabaseUrl = server.database().unwrap().replace(&there, &here).parse().unwrap();
+    let records = Records::connect(&url).await.unwrap();
+    let all = async || {
+        // More than there are connections, of those who read and of those who write.
+        let reading = (0..20).map(|_| records.usage(NOON.day()));
+        let writing = (0..20).map(|_| records.left("nobody"));
+        let (read, written) =
+            tokio::join!(futures_util::future::join_all(reading), futures_util::future::join_all(writing));
+        let failures = read.into_iter().map(Result::err).chain(written.into_iter().map(Result::err));
+        failures.collect::<Vec<_>>()
+    };
+    assert!(all().await.iter().all(Option::is_none));
+    link.set(Way::Held);
+    for _ in 0..2 {
+        let failures = timeout(Duration::from_secs(30), all()).await.expect("nobody waits for ever");
+        assert!(failures.iter().flatten().all(Error::transient) && failures.iter().all(Option::is_some));
+    }
+    link.set(Way::Open);
+    let again = async {
+        // waits for: connections whose replies come late, of which nobody is told.
+        while records.check().await.is_err() {}
+        while all().await.iter().any(Option::is_some) {}
+    };
+    timeout(Duration::from_secs(10), again).await.expect("it is found again by itself");
 }
