@@ -180,6 +180,7 @@ impl Machine {
         self.drive.next_process();
         self.hear();
         self.is_starting = true;
+        lock(&self.book).begin_on(self.now().day());
         let rig = Rig {
             drive: self.drive.clone(),
             book: Arc::clone(&self.book),
@@ -233,7 +234,6 @@ impl Machine {
         (self.is_stopping, self.is_starting) = (false, false);
         *lock(&self.is_folding) = false;
         *lock(&self.has_stopped) = None;
-        lock(&self.book).begin_days();
         if end == End::PowerCut {
             self.drive.lose_power();
             self.boot();

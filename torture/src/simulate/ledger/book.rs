@@ -35,6 +35,7 @@ pub(super) struct Book {
     /// How often each subject asked on each day, and the day that a process counts, which never goes back.
     asked: HashMap<(Subject, Day), u32>,
     days: HashMap<Subject, Day>,
+    first_day: Option<Day>,
     /// How much starts of the machine may have withheld of any day.
     withheld: u32,
     pub(super) faults: Vec<String>,
@@ -67,13 +68,14 @@ impl Book {
 
     /// Somebody asked on a day, whatever came of it.
     pub(super) fn ask_on(&mut self, subject: Subject, day: Day) {
-        let latest = self.days.entry(subject).or_insert(day);
+        let latest = self.days.entry(subject).or_insert(self.first_day.unwrap_or(day));
         *latest = day.max(*latest);
         *self.asked.entry((subject, *latest)).or_default() += 1;
     }
 
     /// A new process begins with the day that it finds.
-    pub(super) fn begin_days(&mut self) {
+    pub(super) fn begin_on(&mut self, day: Day) {
+        self.first_day = Some(day);
         self.days.clear();
     }
 
