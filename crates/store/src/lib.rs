@@ -27,7 +27,7 @@ pub use ledger::{Ledger, ground, used_in_journal};
 pub use records::{
     Account, AccountId, Activity, ActivityRow, Claim, CopiedTable, Counting, Created, Email, KeyNews,
     KeyRecord, Login, NewKey, NewToken, Node, NotAnEmail, Notice, NoticeKind, OldText, Outcomes, OwnedKey,
-    Profile, Proof, Range, Records, Session, Token, TokenPurpose, UsageRow, Wanted, random_secret,
+    Portion, Profile, Proof, Range, Records, Session, Token, TokenPurpose, UsageRow, Wanted, random_secret,
 };
 pub use redis::{
     Away, CountersUrl, NotACountersUrl, Outage, Shared, SharedClock, SharedPlan, SharedReport, steps,

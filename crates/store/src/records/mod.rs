@@ -42,7 +42,7 @@ pub use listen::KeyNews;
 pub use nodes::Node;
 pub use notices::{Notice, NoticeKind};
 pub use owned_keys::{OldText, OwnedKey};
-pub use reserve::{Range, Wanted};
+pub use reserve::{Portion, Range, Wanted};
 pub use sessions::{Proof, Session};
 pub use tokens::{NewToken, Token, TokenPurpose, random_secret};
 pub use usage::OutcomeRow;

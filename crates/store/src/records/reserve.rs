@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
 /// As many numbers are given out at once at least.
-const FEWEST: u32 = 64;
+const FEW: u32 = 64;
 /// Of a large day, such a part is given out at once: enough for a key that asks as quickly as it may to go on through some
 /// minutes in which the records are away, and all that is withheld when whoever asked for it dies.
 const PART_OF_DAY: u32 = 16;
@@ -23,6 +23,17 @@ pub struct Wanted {
     pub day: Day,
     /// The last number of the day.
     pub limit: u32,
+    /// How many of them at once.
+    pub portion: Portion,
+}
+
+/// How many numbers are given out at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Portion {
+    /// A part of the day, for an engine that has to go on when the records are away.
+    PartOfDay,
+    /// Few, for a node that asks again when it needs more.
+    Few,
 }
 
 /// Numbers that were given out: those above `from`, up to `to`. There are none if the two are equal.
@@ -37,22 +48,26 @@ pub struct Range {
 impl Range {
     /// What is given out of a day after `from`, none of it beyond the limit.
     #[must_use]
-    pub fn after(from: u32, limit: u32) -> Self {
-        let step = FEWEST.max(limit / PART_OF_DAY);
+    pub fn after(from: u32, limit: u32, portion: Portion) -> Self {
+        let step = match portion {
+            Portion::PartOfDay => FEW.max(limit / PART_OF_DAY),
+            Portion::Few => FEW,
+        };
         Self { from, to: from.saturating_add(step).min(limit).max(from) }
     }
 }
 
 impl Records {
-    /// Gives out the [next](Range::after) numbers of subjects, none beyond its limit, durably and in one step. No subject may be asked for twice. The ranges come in the order of `wanted`; those of a key that is no more
+    /// Gives out the [next](Range::after) numbers of subjects, none beyond its limit, durably and in one step. No subject
+    /// may be asked for twice. The ranges come in the order of `wanted`; those of a key that is no more
     /// are empty.
     pub async fn reserve(&self, wanted: &[Wanted]) -> Result<Vec<Range>, Error> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         // The order in which rows of usage are locked everywhere.
-        let order: BTreeMap<(i64, u32), u32> =
-            wanted.iter().map(|wanted| ((wanted.subject.number(), wanted.day.0), wanted.limit)).collect();
+        let order: BTreeMap<(i64, u32), Wanted> =
+            wanted.iter().map(|wanted| ((wanted.subject.number(), wanted.day.0), *wanted)).collect();
         let work = async {
             let mut tx = self.writer.begin().await?;
             // Whole numbers, written out: there is nothing in them that could be misread.
@@ -68,8 +83,8 @@ impl Records {
             for row in sqlx::raw_sql(AssertSqlSafe(lock)).fetch_all(&mut *tx).await? {
                 let key = (row.try_get("subject")?, super::number(&row, "day")?);
                 let from: u32 = super::number(&row, "mark")?;
-                let limit = order.get(&key).copied().unwrap_or(0);
-                given.insert(key, Range::after(from, limit));
+                let Some(wanted) = order.get(&key) else { continue };
+                given.insert(key, Range::after(from, wanted.limit, wanted.portion));
             }
             let raised: Vec<String> = given
                 .iter()

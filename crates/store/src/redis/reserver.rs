@@ -5,7 +5,7 @@
 
 use super::Engine;
 use super::protocol;
-use crate::records::{Range, Wanted};
+use crate::records::{Portion, Range, Wanted};
 use crate::{Error, Subject};
 use ipse_model::Day;
 use std::collections::HashMap;
@@ -85,8 +85,11 @@ pub(super) async fn serve(engine: Weak<Engine>, mut wishes: mpsc::UnboundedRecei
 fn wanted(mut wishes: Vec<Wish>) -> Option<(Wanted, Vec<Wish>)> {
     let day = wishes.iter().map(|wish| wish.day).max()?;
     wishes.retain(|wish| wish.day == day);
+    let is_taken = wishes.iter().any(|wish| matches!(wish.end, End::Take(_)));
+    // What a node has left of a lease is lost when the engine is back.
+    let portion = if is_taken { Portion::Few } else { Portion::PartOfDay };
     let first = wishes.first()?;
-    Some((Wanted { subject: first.subject, day, limit: first.limit }, wishes))
+    Some((Wanted { subject: first.subject, day, limit: first.limit, portion }, wishes))
 }
 
 /// A range goes to one end only: to the node if it wants it, and else to the shared engine.

@@ -2,7 +2,9 @@
 
 use crate::{Engine, NOON, Place, Store, email, hash, later, proof, sign_up};
 use ipse_model::Scope;
-use ipse_store::{Activity, Counters, Created, Error, NewToken, Node, Subject, TokenPurpose, Wanted};
+use ipse_store::{
+    Activity, Counters, Created, Error, NewToken, Node, Portion, Subject, TokenPurpose, Wanted,
+};
 
 const TABLES: [&str; 15] = [
     "sequences",
@@ -70,7 +72,7 @@ async fn fill(store: &Store) {
     };
     records.make_token(&token, NOON).await.unwrap();
     assert_eq!(records.due_notices(later(NOON, 1)).await.unwrap().len(), 3);
-    let wanted = Wanted { subject: Subject::Demo, day: NOON.day(), limit: 1000 };
+    let wanted = Wanted { subject: Subject::Demo, day: NOON.day(), limit: 1000, portion: Portion::Few };
     records.reserve(&[wanted]).await.unwrap();
     let (id, name, version) = ("a".to_owned(), "one".to_owned(), "0.1.0".to_owned());
     records.seen(&Node { id, name, version, started_ms: 1, seen_ms: 1 }, NOON).await.unwrap();

@@ -3,8 +3,8 @@
 use crate::{NOON, create, email, hash, later, proof, sign_up};
 use ipse_model::{Key, KeyState, Scope};
 use ipse_store::{
-    AccountId, Activity, Counters, Created, KeyTable, Ledger, NewToken, Records, Subject, TokenPurpose,
-    Wanted,
+    AccountId, Activity, Counters, Created, KeyTable, Ledger, NewToken, Portion, Records, Subject,
+    TokenPurpose, Wanted,
 };
 use std::sync::Arc;
 
@@ -53,7 +53,12 @@ async fn write(records: &Records, ledger: &Arc<Ledger>, owners: &[AccountId], nu
         }
         (8, Some(key)) => {
             let wanted = keys.iter().rev().map(|key| Subject::Key(key.record.id));
-            let wanted = wanted.map(|subject| Wanted { subject, day: NOON.day(), limit: 10_000 });
+            let wanted = wanted.map(|subject| Wanted {
+                subject,
+                day: NOON.day(),
+                limit: 10_000,
+                portion: Portion::Few,
+            });
             records.reserve(&wanted.collect::<Vec<_>>()).await.unwrap();
             records.rename(owner, key, "renamed").await.unwrap();
         }

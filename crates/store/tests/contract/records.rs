@@ -2,7 +2,7 @@
 
 use crate::{NOON, create, email, later};
 use ipse_model::{DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, KeyId, KeyState, Scope};
-use ipse_store::{Error, Subject, Wanted};
+use ipse_store::{Error, Portion, Subject, Wanted};
 use std::collections::HashSet;
 
 /// A calm minute, but for its last second.
@@ -169,7 +169,7 @@ async fn a_day_that_is_spent_leaves_nothing_and_the_next_is_whole() {
     let (_, small) = create(&store.records, &account, Some(7)).await.unwrap();
     let wanted = |day| {
         [(Subject::Demo, DEMO_DAILY_LIMIT), (Subject::Key(free.id), DAILY_LIMIT), (Subject::Key(small.id), 7)]
-            .map(|(subject, limit)| Wanted { subject, day, limit })
+            .map(|(subject, limit)| Wanted { subject, day, limit, portion: Portion::Few })
     };
     let is_left = async |day| {
         let ranges = store.records.reserve(&wanted(day)).await.unwrap();

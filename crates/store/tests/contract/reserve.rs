@@ -2,10 +2,10 @@
 
 use crate::{NOON, email};
 use ipse_model::{Day, KeyId};
-use ipse_store::{Range, Subject, Wanted};
+use ipse_store::{Portion, Range, Subject, Wanted};
 
 fn wanted(subject: Subject, limit: u32) -> Wanted {
-    Wanted { subject, day: NOON.day(), limit }
+    Wanted { subject, day: NOON.day(), limit, portion: Portion::PartOfDay }
 }
 
 #[tokio::test]
@@ -28,6 +28,8 @@ async fn ranges_follow_each_other_up_to_the_limit() {
     assert_eq!(records.reserve(&both).await.unwrap(), expected, "a key that is no more gets nothing");
     // Of a large day a sixteenth is given out at once.
     assert_eq!(records.reserve(&[wanted(key, 10_000)]).await.unwrap(), [Range { from: 153, to: 778 }]);
+    let few = Wanted { portion: Portion::Few, ..wanted(key, 10_000) };
+    assert_eq!(records.reserve(&[few]).await.unwrap(), [Range { from: 778, to: 842 }]);
     let rows = records.usage(NOON.day()).await.unwrap();
     assert!(rows.iter().all(|row| row.used == 0) && rows.len() == 2, "nothing is used yet: {rows:?}");
 }

@@ -36,6 +36,8 @@ pub(super) struct Book {
     asked: HashMap<(Subject, Day), u32>,
     days: HashMap<Subject, Day>,
     first_day: Option<Day>,
+    /// The latest day that was counted since the clock was last set back.
+    latest_day: Option<Day>,
     /// How much starts of the machine may have withheld of any day.
     withheld: u32,
     pub(super) faults: Vec<String>,
@@ -70,11 +72,20 @@ impl Book {
     pub(super) fn ask_on(&mut self, subject: Subject, day: Day) {
         let latest = self.days.entry(subject).or_insert(self.first_day.unwrap_or(day));
         *latest = day.max(*latest);
-        *self.asked.entry((subject, *latest)).or_default() += 1;
+        self.latest_day = self.latest_day.max(Some(*latest));
+        // What was refused for another reason did not move the count to its day: a later request may count on either.
+        for day in day.0..=latest.0 {
+            *self.asked.entry((subject, Day(day))).or_default() += 1;
+        }
     }
 
-    /// A new process begins with the day that it finds.
+    /// A new process begins with the day that it finds. A clean stop settles that day alone: if the clock had been ahead, the
+    /// day that it had reached may later begin at its mark.
     pub(super) fn begin_on(&mut self, day: Day) {
+        if self.latest_day.is_some_and(|latest| day < latest) {
+            self.withheld += WITHHELD;
+            self.latest_day = Some(day);
+        }
         self.first_day = Some(day);
         self.days.clear();
     }

@@ -3,7 +3,7 @@
 use super::world::{Errand, Reply, World};
 use ipse_model::{Charge, Day, Key, KeyId, KeyState, Now, Scope};
 use ipse_store::steps::{self, Call, Engines, Lease, Minute, Verdict};
-use ipse_store::{Away, Error, KeyCharge, Range, Subject};
+use ipse_store::{Away, Error, KeyCharge, Portion, Range, Subject};
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,7 +95,7 @@ impl Engines for Node {
     }
 
     async fn extend(&self, subject: Subject, day: Day, limit: u32) -> Result<(), Error> {
-        match self.reply_to(Errand::Reserve(subject, day, limit)).await? {
+        match self.reply_to(Errand::Reserve(subject, day, limit, Portion::PartOfDay)).await? {
             Reply::Range(Range { from, to }) => steps::offer(self, subject, day, Range { from, to }).await,
             Reply::Verdict(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => {
                 Err(Away::Unreadable.into())
@@ -114,7 +114,7 @@ impl Engines for Node {
     }
 
     async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
-        match self.reply_to(Errand::Reserve(subject, day, limit)).await? {
+        match self.reply_to(Errand::Reserve(subject, day, limit, Portion::Few)).await? {
             Reply::Range(range) => {
                 self.lease.take(subject, day, range);
                 Ok(range)

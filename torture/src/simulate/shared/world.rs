@@ -8,7 +8,7 @@ use super::twin::State;
 use crate::random::Random;
 use ipse_model::{Day, KeyId, Now};
 use ipse_store::steps::{Call, Minute, Verdict};
-use ipse_store::{Away, Range, Subject};
+use ipse_store::{Away, Portion, Range, Subject};
 use std::collections::{HashMap, VecDeque};
 
 const MINUTE_MS: u64 = 60_000;
@@ -53,7 +53,7 @@ pub(super) struct Message {
 #[derive(Clone)]
 pub(super) enum Errand {
     Ask(Line, Subject, Call),
-    Reserve(Subject, Day, u32),
+    Reserve(Subject, Day, u32, Portion),
     Pause(KeyId, Minute),
     Used(Subject, Day),
     Moment,
@@ -240,9 +240,9 @@ impl World {
             Errand::Ask(line, subject, call) => self.ask(line, subject, &call).map(Reply::Verdict),
             Errand::Moment => Ok(Reply::Passed),
             _ if self.records_away => Err(Away::NoReply),
-            Errand::Reserve(subject, day, limit) => {
+            Errand::Reserve(subject, day, limit, portion) => {
                 let mark = self.marks.entry((subject, day)).or_default();
-                let range = Range::after(*mark, limit);
+                let range = Range::after(*mark, limit, portion);
                 *mark = range.to;
                 Ok(Reply::Range(range))
             }
