@@ -11,13 +11,15 @@ use ipse_edge::{Reply, Visit};
 use ipse_model::{Links, Now};
 use ipse_store::{Counters, Error};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 const LOOKUP: &str = "/api/v1/ip";
 const DEMO: &str = "/api/v1/ip/demo";
 const META: &str = "/api/v1/meta";
 const OPENAPI: &str = "/openapi.json";
 
+/// So many charges in a row must fail before the next one is taken to fail as well: one may need what others do not.
+const FAILS_AFTER: u32 = 5;
 /// How long a failure says something about the next request.
 const FAILS_FOR_MS: i64 = 10_000;
 
@@ -26,8 +28,8 @@ pub struct Api<C> {
     lookup: Lookup<C>,
     replies: Replies,
     openapi: Bytes,
-    /// Whether the last charge failed, so that a lasting failure fills no log.
-    failing: AtomicBool,
+    /// How many charges in a row failed. Only the first of them is logged, so that a lasting failure fills no log.
+    failures: AtomicU32,
     /// When a charge last failed, by the wall clock.
     failed_ms: AtomicI64,
     requests: Arc<Requests>,
@@ -43,7 +45,7 @@ impl<C: Counters> Api<C> {
             lookup,
             replies,
             openapi,
-            failing: AtomicBool::new(false),
+            failures: AtomicU32::new(0),
             failed_ms: AtomicI64::new(0),
             requests: Arc::default(),
         }
@@ -61,12 +63,12 @@ impl<C: Counters> Api<C> {
         &self.requests
     }
 
-    /// Whether the last lookup could not be charged, a short while ago. Who has seen none for longer does not know any more: a
+    /// Whether the last lookups could not be charged, a short while ago. Who has seen none for longer does not know any more: a
     /// balancer that sends nobody because of this must send somebody for it to end.
     #[must_use]
     pub fn is_failing(&self, now: Now) -> bool {
         let since = now.unix_ms.saturating_sub(self.failed_ms.load(Ordering::Relaxed));
-        self.failing.load(Ordering::Relaxed) && since < FAILS_FOR_MS
+        self.failures.load(Ordering::Relaxed) >= FAILS_AFTER && since < FAILS_FOR_MS
     }
 
     /// The reply to a visit of an address that the API owns.
@@ -125,14 +127,14 @@ impl<C: Counters> Api<C> {
     fn reply(&self, outcome: Result<Outcome, Error>, now: Now) -> (ApiOutcome, Reply) {
         match outcome {
             Ok(outcome) => {
-                if self.failing.load(Ordering::Relaxed) && self.failing.swap(false, Ordering::Relaxed) {
+                if self.failures.load(Ordering::Relaxed) > 0 && self.failures.swap(0, Ordering::Relaxed) > 0 {
                     tracing::info!("requests are charged again");
                 }
                 (ApiOutcome::from(&outcome), self.replies.outcome(outcome))
             }
             Err(error) => {
                 self.failed_ms.store(now.unix_ms, Ordering::Relaxed);
-                if !self.failing.swap(true, Ordering::Relaxed) {
+                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
                     let transient = error.transient();
                     tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");
                 }

@@ -78,7 +78,7 @@ pub enum Error {
     },
     /// The server does not answer.
     #[error(
-        "the database {database} cannot be reached ({why}); it is asked again by itself: see that it runs, that the network lets this machine through, and that host and port are right"
+        "the database {database} cannot be reached ({why}): see that it runs, that the network lets this machine through, and that host and port are right"
     )]
     Unreachable {
         /// The server.
@@ -87,7 +87,7 @@ pub enum Error {
         why: String,
     },
     /// The server answers, but later than anybody can wait.
-    #[error("the database {database} is too busy to answer in time ({why}); it is asked again by itself")]
+    #[error("the database {database} is too busy to answer in time ({why})")]
     Slow {
         /// The server.
         database: String,

@@ -125,7 +125,7 @@ async fn copy(from: &Place, to: &Place, data_dir: &Path, now: Now) -> Result<(),
     let records = source.open().await?;
     records.check().await?;
     let claim = records.claim(Counting::Alone).await?;
-    if let Some(folder) = &folder {
+    if let Some(folder) = folder.as_ref().filter(|folder| folder.has_journal()) {
         // Counts that only the journal knows.
         Ledger::open(folder, &records, BootId::current(), now).await?.close(now).await?;
     } else {
@@ -143,7 +143,7 @@ async fn copy(from: &Place, to: &Place, data_dir: &Path, now: Now) -> Result<(),
     print(&table.to_string())?;
     say(&format!(
         "Everything of {source} is in {place} now, and was compared. Start the server there, and never on both: \
-         {source} is left as it was."
+         nothing of {source} was deleted."
     ));
     Ok(())
 }
@@ -167,7 +167,13 @@ async fn open_target(
     match to {
         Place::Server(url) => {
             let place = Database::Server(url.clone());
-            Ok((place.open().await?, place, None))
+            let target = place.open().await?;
+            if target.installation().await? == source.installation().await? {
+                return Err(Error::Refused(format!(
+                    "{place} is what would be copied: name another place in --to"
+                )));
+            }
+            Ok((target, place, None))
         }
         Place::Folder(path) => {
             let folder = DataFolder::create(path)?;

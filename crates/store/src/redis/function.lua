@@ -6,6 +6,7 @@
 -- ARGV[1]  what is wanted: charge, charge_day, offer, confirm, look
 -- ARGV[2]  the engine's incarnation: what another one left is not believed
 -- ARGV[3]  the moment in milliseconds, in tests; empty for the clock
+-- ARGV[4]  the moment by the clock after which nobody waits for this any more; empty if somebody always does
 -- then     charge, charge_day: the generation of the key, its daily limit
 --          offer: the day, and the range from..to that was reserved for this incarnation and nobody else
 --          confirm: the generation whose pause is written
@@ -17,10 +18,12 @@ local BURST_LIMIT, WINDOW_MS, DAY_MS = 300, 60000, 86400000
 local RESERVE, RESERVE_PART, ASK_AGAIN_MS = 32, 32, 100
 local STATE_KEPT_MS, WINDOW_KEPT_MS, WINDOW_RENEWED_MS = 3 * DAY_MS, 120000, 30000
 
-local wanted, incarnation, now = ARGV[1], ARGV[2], tonumber(ARGV[3])
-if not now then
-  local time = redis.call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
+local time = redis.call('TIME')
+local clock = time[1] * 1000 + math.floor(time[2] / 1000)
+local wanted, incarnation, now = ARGV[1], ARGV[2], tonumber(ARGV[3]) or clock
+-- An engine that stood still finds what was asked meanwhile, all at once. It was answered without it, and would seem a burst.
+if clock > (tonumber(ARGV[4]) or clock) then
+  return { 'stale' }
 end
 local names = { 'e', 'd', 'u', 'm', 'f', 't', 'g', 'p', 'n', 'l', 'x', 'a' }
 local found = redis.call('HMGET', KEYS[1], unpack(names))
@@ -45,15 +48,15 @@ if wanted == 'look' then
 end
 
 if wanted == 'confirm' then
-  if state.g == tonumber(ARGV[4]) and state.p == 1 then
+  if state.g == tonumber(ARGV[5]) and state.p == 1 then
     keep('p', 2)
   end
   return { 'done' }
 end
 
 if wanted == 'offer' then
-  local from, to = tonumber(ARGV[5]), tonumber(ARGV[6])
-  if tonumber(ARGV[4]) ~= day then
+  local from, to = tonumber(ARGV[6]), tonumber(ARGV[7])
+  if tonumber(ARGV[5]) ~= day then
     return { 'late' }
   end
   if not is_ours then
@@ -80,7 +83,7 @@ if wanted == 'offer' then
   return { 'done' }
 end
 
-local generation, limit = tonumber(ARGV[4]), tonumber(ARGV[5])
+local generation, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
 local has_window = wanted == 'charge'
 if generation > state.g then
   state.g, state.p, state.n, state.l = generation, 0, 0, 0

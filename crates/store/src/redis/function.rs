@@ -71,6 +71,8 @@ pub enum Verdict {
     Reserve(Day),
     /// Nothing was charged: somebody else reserves a range.
     Wait,
+    /// Nothing was done: nobody waited for it any more.
+    Stale,
     /// It is done.
     Done,
     /// The range is of a day that is not today.
@@ -102,6 +104,7 @@ pub(super) fn command(
     tag: &str,
     incarnation: &str,
     clock: Option<i64>,
+    deadline: i64,
     call: &Call,
 ) -> Cmd {
     let mut command = match script {
@@ -121,6 +124,7 @@ pub(super) fn command(
         Some(clock) => command.arg(clock),
         None => command.arg(""),
     };
+    command.arg(deadline);
     match *call {
         Call::Charge { generation, limit } => command.arg(generation).arg(limit),
         Call::ChargeDay { limit } => command.arg(0).arg(limit),
@@ -166,6 +170,7 @@ fn verdict(value: Value) -> Option<Verdict> {
             b"used_up" => return Some(Verdict::UsedUp { day: day(1)?, used: count(2)? }),
             b"reserve" => return Some(Verdict::Reserve(day(1)?)),
             b"wait" => return Some(Verdict::Wait),
+            b"stale" => return Some(Verdict::Stale),
             b"done" => return Some(Verdict::Done),
             b"late" => return Some(Verdict::Late),
             b"burst" | b"paused" => {}

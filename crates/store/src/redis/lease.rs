@@ -23,6 +23,8 @@ const ROUNDS: u32 = 4;
 #[derive(Default)]
 pub struct Lease {
     held: Mutex<HashMap<Subject, Held>>,
+    /// Days of which the shared engine said that they are used up, with their limits.
+    spent: Mutex<HashMap<Subject, (Day, u32)>>,
 }
 
 struct Held {
@@ -61,7 +63,7 @@ pub async fn lease_key(
                 return Ok(KeyCharge::Charged(Charge::BurstExceeded));
             }
             Tried::Wants(day) => {
-                if let Some(allowance) = want(engines, subject, day, limit).await? {
+                if let Some(allowance) = want(engines, lease, subject, day, limit).await? {
                     return Ok(KeyCharge::Charged(Charge::DayUsedUp(allowance)));
                 }
             }
@@ -80,7 +82,7 @@ pub async fn lease_demo(
         match lease.charge_demo(now) {
             Ok(allowance) => return Ok(Ok(allowance)),
             Err(day) => {
-                if let Some(allowance) = want(engines, Subject::Demo, day, DEMO_DAILY_LIMIT).await? {
+                if let Some(allowance) = want(engines, lease, Subject::Demo, day, DEMO_DAILY_LIMIT).await? {
                     return Ok(Err(allowance));
                 }
             }
@@ -89,10 +91,11 @@ pub async fn lease_demo(
     Err(Away::Unsettled.into())
 }
 
-/// Has a range taken. If nothing is left to reserve, it is told that the day is used up, if that is known, and else that
-/// nothing is known, because the shared engine may still hold a part.
+/// Has a range taken. If nothing is left to reserve, it is told that the day is used up if the shared engine said so before, and
+/// else that nothing is known, because it may still hold a part, and so may other nodes.
 async fn want(
     engines: &impl Engines,
+    lease: &Lease,
     subject: Subject,
     day: Day,
     limit: u32,
@@ -101,7 +104,7 @@ async fn want(
     if range.from < range.to {
         return Ok(None);
     }
-    if engines.used(subject, day).await? >= limit {
+    if lease.is_spent(subject, day, limit) {
         return Ok(Some(DayAllowance { limit, remaining: 0, day }));
     }
     Err(Away::Unsettled.into())
@@ -115,6 +118,19 @@ impl Lease {
         if !held.is_empty() {
             held.retain(|_, held| held.window.shrink(now.boot_ms));
         }
+        let today = now.day();
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, (day, _)| *day >= today);
+    }
+
+    /// The shared engine said that a day is used up.
+    pub fn note_spent(&self, subject: Subject, allowance: DayAllowance) {
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.insert(subject, (allowance.day, allowance.limit));
+    }
+
+    fn is_spent(&self, subject: Subject, day: Day, limit: u32) -> bool {
+        let spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.get(&subject).is_some_and(|(spent, most)| *spent == day && limit <= *most)
     }
 
     /// Takes a range that was reserved for this node.

@@ -243,7 +243,7 @@ impl Engine {
     /// Waits for a decision as long as it may take.
     async fn decided<T>(&self, decision: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let decided = timeout(self.plan.patience, decision).await;
-        let decided = decided.unwrap_or_else(|_| Err(Away::NoReply.into()));
+        let decided = decided.unwrap_or_else(|_| Err(Away::TooSlow.into()));
         if decided.is_err() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
@@ -253,7 +253,10 @@ impl Engine {
     fn note(&self, subject: Subject, charge: Charge, now: Now) {
         let (used, outcome) = match charge {
             Charge::Granted(allowance) => (Some(used(allowance)), ANSWERED),
-            Charge::DayUsedUp(allowance) => (Some(used(allowance)), OVER_QUOTA),
+            Charge::DayUsedUp(allowance) => {
+                self.lease.note_spent(subject, allowance);
+                (Some(used(allowance)), OVER_QUOTA)
+            }
             Charge::BurstExceeded => (None, REFUSED),
         };
         self.news.note(subject, now, used, outcome);
@@ -371,10 +374,6 @@ impl Engines for Teller<'_> {
         let _ = self.engine.wishes.send(wish);
         receiver.await.unwrap_or(Err(Away::Unsettled.into()))
     }
-
-    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
-        self.engine.used_up_to(subject, day).await
-    }
 }
 
 impl Counters for Shared {
@@ -421,6 +420,9 @@ impl Counters for Shared {
             }
             (charged, _) => charged?,
         };
+        if let Err(allowance) = charged {
+            engine.lease.note_spent(Subject::Demo, allowance);
+        }
         let (Ok(allowance) | Err(allowance)) = charged;
         engine.news.note(Subject::Demo, now, Some(used(allowance)), Outcomes::default());
         Ok(charged)

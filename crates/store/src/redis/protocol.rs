@@ -49,9 +49,6 @@ pub trait Engines: Sync {
         day: Day,
         limit: u32,
     ) -> impl Future<Output = Result<Range, Error>> + Send;
-
-    /// How far a day is known to be used without asking the shared engine.
-    fn used(&self, subject: Subject, day: Day) -> impl Future<Output = Result<u32, Error>> + Send;
 }
 
 /// Charges one request of a key.
@@ -86,6 +83,7 @@ pub async fn offer(engines: &impl Engines, subject: Subject, day: Day, range: Ra
     let Range { from, to } = range;
     match engines.ask(subject, Call::Offer { day, from, to }).await? {
         Verdict::Done | Verdict::Late => Ok(()),
+        Verdict::Stale => Err(Away::Stale.into()),
         _ => Err(Away::Unreadable.into()),
     }
 }
@@ -123,6 +121,7 @@ async fn charge(
                 moments += 1;
                 engines.moment().await;
             }
+            Verdict::Stale => return Err(Away::Stale.into()),
             Verdict::Done | Verdict::Late | Verdict::Seen(_) => return Err(Away::Unreadable.into()),
         }
     }

@@ -15,9 +15,9 @@ use redis::{
     RedisError, ServerErrorKind, TlsCertificates, Value,
 };
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -33,6 +33,8 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 const CLUSTER_EVERY: Duration = Duration::from_secs(1);
 /// After so many replies in a row that did not come, the server is asked whether it is there at all.
 const SILENT_AFTER: u32 = 3;
+/// For so many looks a refusal says something about the next request: about ten seconds.
+const REFUSES_FOR: u32 = 40;
 /// What is said of a server that says nothing.
 const SILENT: &str = "it does not answer";
 /// How often a call follows a redirection to another member of a cluster.
@@ -55,6 +57,14 @@ pub enum Away {
     /// It is not known whether anything was done.
     #[error("the shared counters did not answer in time")]
     NoReply,
+    /// The same, and it is not known who took so long.
+    #[error(
+        "no decision came in time: the shared counters, or the database that they need now and then, are too slow"
+    )]
+    TooSlow,
+    /// It came so late that nobody waited any more, and nothing was done.
+    #[error("the shared counters were asked so late that they did nothing")]
+    Stale,
     /// What came back is not what our function says.
     #[error("the shared counters answered with something else than our function does")]
     Unreadable,
@@ -70,7 +80,7 @@ impl Away {
     /// Whether it is certain that nothing was charged.
     #[must_use]
     pub fn nothing_was_done(&self) -> bool {
-        matches!(self, Self::NotReached { .. } | Self::Refused(_))
+        matches!(self, Self::NotReached { .. } | Self::Refused(_) | Self::Stale)
     }
 }
 
@@ -113,6 +123,9 @@ struct Shard {
     doubt: Notify,
     /// Replies in a row that did not come.
     silent: AtomicU32,
+    /// For so many looks at the connection it counts that the server refused, and why it did.
+    refuses: AtomicU32,
+    refusal: Mutex<String>,
     /// Why there is no connection.
     why: Mutex<String>,
     /// Where it is tried to connect to.
@@ -124,6 +137,9 @@ struct Line {
     connection: MultiplexedConnection,
     incarnation: String,
     script: String,
+    opened: Instant,
+    /// How far its clock is ahead of the time since the connection was opened, in milliseconds, as it last told.
+    ahead_ms: AtomicI64,
 }
 
 impl Reach {
@@ -178,7 +194,10 @@ impl Reach {
         if all.peek().is_none() {
             return Some(self.not_reached(&shards.why));
         }
-        all.find(|shard| shard.line.load().is_none()).map(|shard| shard.not_reached())
+        all.find_map(|shard| match shard.line.load().is_none() {
+            true => Some(shard.not_reached()),
+            false => shard.refusal(),
+        })
     }
 
     /// Asks the function about what lies under a tag.
@@ -187,13 +206,19 @@ impl Reach {
         let mut is_asking = false;
         for _ in 0..REDIRECTIONS {
             let line = shard.line.load_full().ok_or_else(|| shard.not_reached())?;
-            let by = |script| command(script, tag, &line.incarnation, clock, call);
+            let deadline = line.deadline(self.plan.patience);
+            let by = |script| command(script, tag, &line.incarnation, clock, deadline, call);
             let mut replied = self.send(&shard, &line, &by(Script::Hash(&line.script)), is_asking).await?;
             if is(&replied, ServerErrorKind::NoScript) {
                 replied = self.send(&shard, &line, &by(Script::Text), is_asking).await?;
             }
             let error = match replied {
-                Ok(value) => return Verdict::read(value),
+                Ok(value) => {
+                    if shard.refuses.load(Ordering::Relaxed) > 0 {
+                        shard.refuses.store(0, Ordering::Relaxed);
+                    }
+                    return Verdict::read(value);
+                }
                 Err(error) => error,
             };
             let redirected = |kind| error.kind() == ErrorKind::Server(kind);
@@ -201,7 +226,10 @@ impl Reach {
             if !is_asking && !redirected(ServerErrorKind::Moved) {
                 // It was made a replica, is loading, or has no memory left: whatever it is, nothing was done.
                 shard.doubt.notify_one();
-                return Err(Away::Refused(in_words(&error)));
+                let why = in_words(&error);
+                Shard::set(&shard.refusal, why.clone());
+                shard.refuses.store(REFUSES_FOR, Ordering::Relaxed);
+                return Err(Away::Refused(why));
             }
             self.moved.notify_one();
             let place = error.redirect_node().and_then(|(place, _)| cluster::place(place));
@@ -238,7 +266,8 @@ impl Reach {
                 if shard.silent.load(Ordering::Relaxed) > 0 {
                     shard.silent.store(0, Ordering::Relaxed);
                 }
-                Ok(Ok(value))
+                // An error that the server answers with comes as a value.
+                Ok(value.extract_error())
             }
             Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
                 Ok(Err(error))
@@ -277,6 +306,8 @@ impl Shard {
             line: ArcSwapOption::empty(),
             doubt: Notify::new(),
             silent: AtomicU32::new(0),
+            refuses: AtomicU32::new(0),
+            refusal: Mutex::default(),
             why: Mutex::new("it was not asked yet".to_owned()),
             place: Mutex::new(place.to_owned()),
         }
@@ -285,6 +316,12 @@ impl Shard {
     fn not_reached(&self) -> Away {
         let text = |text: &Mutex<String>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Away::NotReached { place: text(&self.place), why: text(&self.why) }
+    }
+
+    /// Why it refused to count a short while ago, if it did and has not counted since.
+    fn refusal(&self) -> Option<Away> {
+        let refused = self.refuses.load(Ordering::Relaxed) > 0;
+        refused.then(|| Away::Refused(self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()))
     }
 
     fn set(text: &Mutex<String>, to: String) {
@@ -326,8 +363,11 @@ async fn watch(shard: &Shard, line: &Line) -> String {
     loop {
         // Either is a reason to look.
         let _ = timeout(WATCH_EVERY, shard.doubt.notified()).await;
-        match timeout(WATCH_WITHIN, incarnation_of(&mut connection)).await {
-            Ok(Ok(incarnation)) if incarnation == line.incarnation => {}
+        let _ = shard.refuses.try_update(Ordering::Relaxed, Ordering::Relaxed, |looks| looks.checked_sub(1));
+        match timeout(WATCH_WITHIN, look_at(&mut connection, line.opened)).await {
+            Ok(Ok((incarnation, ahead_ms))) if incarnation == line.incarnation => {
+                line.ahead_ms.store(ahead_ms, Ordering::Relaxed);
+            }
             Ok(Ok(_)) => return "it has become another one".to_owned(),
             Ok(Err(why)) => return why,
             Err(_) => return SILENT.to_owned(),
@@ -338,17 +378,36 @@ async fn watch(shard: &Shard, line: &Line) -> String {
 impl Line {
     async fn open(plan: &Plan, place: &Place) -> Result<Self, String> {
         let mut connection = connect(plan, place, true).await?;
+        let opened = now();
         let set_up = async {
-            let incarnation = incarnation_of(&mut connection).await?;
+            let (incarnation, ahead_ms) = look_at(&mut connection, opened).await?;
             let load = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).to_owned();
             let loaded = connection.send_packed_command(&load).await.map_err(|error| in_words(&error))?;
             let script = redis::from_redis_value(loaded).map_err(|error| error.to_string())?;
-            Ok::<_, String>((incarnation, script))
+            Ok::<_, String>((incarnation, ahead_ms, script))
         };
-        let (incarnation, script) =
+        let (incarnation, ahead_ms, script) =
             timeout(CONNECT_WITHIN, set_up).await.map_err(|_| SILENT.to_owned())??;
-        Ok(Self { connection, incarnation, script })
+        Ok(Self { connection, incarnation, script, opened, ahead_ms: ahead_ms.into() })
     }
+
+    /// The moment by the server's clock after which nobody waits for what is sent now.
+    fn deadline(&self, patience: Duration) -> i64 {
+        let patience = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+        milliseconds_since(self.opened)
+            .saturating_add(self.ahead_ms.load(Ordering::Relaxed))
+            .saturating_add(patience)
+    }
+}
+
+/// Time on this machine is only ever compared with itself here: to know what a server's clock shows now.
+#[expect(clippy::disallowed_methods, reason = "no request's moment, but the age of what a server told")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn milliseconds_since(moment: Instant) -> i64 {
+    i64::try_from(now().saturating_duration_since(moment).as_millis()).unwrap_or(i64::MAX)
 }
 
 /// Connects to one server. Sentinels know no databases, and often other users.
@@ -396,8 +455,13 @@ pub(super) async fn connect(
     connected.map_err(|why| if is_doubtful(&why) { format!("{why}; does it speak TLS there?") } else { why })
 }
 
-/// Which process this is, and since it was last made a master: what was counted by another one is not to be believed.
-async fn incarnation_of(connection: &mut MultiplexedConnection) -> Result<String, String> {
+/// Which process this is, and since it was last made a master: what was counted by another one is not to be believed. And how
+/// far its clock is ahead of the time since `opened`; at least so far, because asking takes a while.
+async fn look_at(connection: &mut MultiplexedConnection, opened: Instant) -> Result<(String, i64), String> {
+    let asked = milliseconds_since(opened);
+    let time = redis::cmd("TIME").query_async::<(i64, i64)>(connection).await;
+    let (seconds, micros) = time.map_err(|error| in_words(&error))?;
+    let ahead_ms = seconds.saturating_mul(1_000).saturating_add(micros / 1_000 + 1).saturating_sub(asked);
     let mut tell = async |section: &str| {
         let told = redis::cmd("INFO").arg(section).query_async::<String>(connection).await;
         told.map_err(|error| in_words(&error))
@@ -413,7 +477,7 @@ async fn incarnation_of(connection: &mut MultiplexedConnection) -> Result<String
     }
     let (run, history) = (find(&server, "run_id")?, find(&replication, "master_replid")?);
     let part = |id: &str| id.chars().take(16).collect::<String>();
-    Ok(part(&run) + &part(&history))
+    Ok((part(&run) + &part(&history), ahead_ms))
 }
 
 /// Asks members of a cluster again and again who has which slots.
@@ -486,9 +550,13 @@ fn is(replied: &Result<Value, RedisError>, kind: ServerErrorKind) -> bool {
 pub(super) fn in_words(error: &RedisError) -> String {
     match error.kind() {
         ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
+        ErrorKind::Parse => "what answers there is neither Redis nor Valkey".to_owned(),
+        ErrorKind::Server(_) | ErrorKind::Extension if error.code() == Some("NOAUTH") => {
+            "it wants a password, which --counters-password-file can hold".to_owned()
+        }
         ErrorKind::Server(_) | ErrorKind::Extension => {
             let (code, detail) = (error.code().unwrap_or("ERR"), error.detail().unwrap_or_default());
-            format!("{code} {detail}").trim().to_owned()
+            format!("{code} {detail}").trim().trim_end_matches('.').to_owned()
         }
         ErrorKind::Io if error.is_connection_refusal() => "nobody listens there".to_owned(),
         ErrorKind::Io if error.is_timeout() => SILENT.to_owned(),

@@ -216,7 +216,7 @@ async fn an_engine_that_is_gone_or_silent_is_told_of_at_once_and_comes_back_by_i
 
     server.freeze(true).unwrap();
     let error = counters.charge_key(&key, calm(1)).await.unwrap_err();
-    assert!(matches!(error, Error::Counters(Away::NoReply)), "{error}");
+    assert!(matches!(error, Error::Counters(Away::NoReply | Away::TooSlow)), "{error}");
     server.freeze(false).unwrap();
     charge(&counters, &key, calm(2)).await;
 
@@ -274,9 +274,87 @@ async fn a_lease_gives_each_node_its_share_of_the_minute_and_pauses_nobody() {
     for left in (0..1_000).rev() {
         assert_eq!(counters.charge_demo(NOON).await.unwrap().unwrap().remaining, left);
     }
-    // Nobody has seen a thousand answers of the demo but this node, which folds them.
+    // Others may hold a part of the day: that it is used up is for the engine to say.
     counters.fold(NOON).await.unwrap();
-    assert!(counters.charge_demo(NOON).await.unwrap().is_err());
+    let error = counters.charge_demo(NOON).await.unwrap_err();
+    assert!(matches!(error, Error::Counters(Away::Unsettled)), "{error}");
+}
+
+#[tokio::test]
+async fn a_lease_calls_a_day_used_up_only_if_the_engine_did() {
+    let (store, key) = with_key(100).await;
+    let mut server = Redis::start(Flavour::Redis).unwrap();
+    let nodes = [
+        open(&server.url(), Outage::Lease, PATIENT, &store).await,
+        open(&server.url(), Outage::Lease, PATIENT, &store).await,
+    ];
+    remaining(&*nodes[0], &key, calm(0)).await;
+    server.kill();
+    // The engine held 64, and one of the nodes takes the rest.
+    for step in 1..=36 {
+        let charged = charge(&nodes[1], &key, calm(step)).await;
+        assert!(matches!(charged, KeyCharge::Charged(Charge::Granted(_))), "{charged:?}");
+    }
+    for node in &nodes {
+        let error = loop {
+            match node.charge_key(&key, calm(40)).await.unwrap_err() {
+                // It was asked when the engine died.
+                Error::Counters(Away::NoReply) => tokio::task::yield_now().await,
+                other => break other,
+            }
+        };
+        assert!(matches!(error, Error::Counters(Away::Unsettled)), "{error}");
+    }
+    server.run().unwrap();
+    while !matches!(charge(&nodes[0], &key, calm(41)).await, KeyCharge::Charged(Charge::DayUsedUp(_))) {}
+    server.kill();
+    let charged = charge(&nodes[0], &key, calm(42)).await;
+    assert!(matches!(charged, KeyCharge::Charged(Charge::DayUsedUp(_))), "{charged:?}");
+}
+
+#[tokio::test]
+async fn what_an_engine_finds_after_it_stood_still_is_not_charged() {
+    let (store, key) = with_key(1_000).await;
+    let server = Redis::start(Flavour::Redis).unwrap();
+    let patience = Duration::from_millis(400);
+    let counters = open(&server.url(), Outage::Closed, patience, &store).await;
+    charge(&counters, &key, calm(0)).await;
+    let before = remaining(&*counters, &key, calm(1)).await;
+    server.freeze(true).unwrap();
+    let mut asked = JoinSet::new();
+    for step in 0..200 {
+        let (counters, key) = (Arc::clone(&counters), key);
+        asked.spawn(async move { counters.charge_key(&key, calm(2 + step)).await });
+    }
+    assert!(asked.join_all().await.iter().all(Result::is_err));
+    // waits for: the moment after which nobody waits for what was sent.
+    tokio::time::sleep(patience).await;
+    server.freeze(false).unwrap();
+    let KeyCharge::Charged(Charge::Granted(after)) = charge(&counters, &key, calm(300)).await else {
+        panic!("not granted");
+    };
+    assert_eq!(after.remaining, before - 1);
+}
+
+#[tokio::test]
+async fn an_engine_that_refuses_is_told_of_in_its_words_and_one_that_forgot_the_function_gets_it_again() {
+    let (store, key) = with_key(1_000).await;
+    let server = Redis::start(Flavour::Redis).unwrap();
+    let counters = open(&server.url(), Outage::Closed, PATIENT, &store).await;
+    let leasing = open(&server.url(), Outage::Lease, PATIENT, &store).await;
+    remaining(&*counters, &key, calm(0)).await;
+    assert!(server.say(&["SCRIPT", "FLUSH"]).unwrap().starts_with("+OK"));
+    remaining(&*counters, &key, calm(1)).await;
+
+    assert!(server.say(&["CONFIG", "SET", "maxmemory", "1"]).unwrap().starts_with("+OK"));
+    let error = counters.charge_key(&key, calm(2)).await.unwrap_err();
+    assert!(matches!(&error, Error::Counters(Away::Refused(why)) if why.contains("OOM")), "{error}");
+    assert!(matches!(counters.report().away, Some(Away::Refused(_))), "{:?}", counters.report());
+    remaining(&*leasing, &key, calm(3)).await;
+    assert_eq!(leasing.report().leased, 1);
+    assert!(server.say(&["CONFIG", "SET", "maxmemory", "0"]).unwrap().starts_with("+OK"));
+    remaining(&*counters, &key, calm(4)).await;
+    assert_eq!(counters.report().away, None);
 }
 
 #[tokio::test]
@@ -335,7 +413,7 @@ async fn who_may_not_count_is_told_why() {
     let (store, key) = with_key(10).await;
     let server = Redis::start_with(Flavour::Redis, &["--requirepass", "right"]).unwrap();
     for (url, why) in [
-        (server.url(), "NOAUTH Authentication required."),
+        (server.url(), "it wants a password, which --counters-password-file can hold"),
         (server.url().replace("//", "//:wrong@"), "it does not accept the user or the password"),
     ] {
         let counters = open(&url, Outage::Closed, PATIENT, &store).await;

@@ -82,7 +82,7 @@ impl Engines for Node {
         let line = line.ok_or_else(|| Away::Refused("there is no connection".to_owned()))?;
         match self.reply_to(Errand::Ask(line, subject, call)).await? {
             Reply::Verdict(verdict) => Ok(verdict),
-            Reply::Range(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => Err(Away::Unreadable),
+            Reply::Range(_) | Reply::Paused | Reply::Passed => Err(Away::Unreadable),
         }
     }
 
@@ -97,9 +97,7 @@ impl Engines for Node {
     async fn extend(&self, subject: Subject, day: Day, limit: u32) -> Result<(), Error> {
         match self.reply_to(Errand::Reserve(subject, day, limit, Portion::PartOfDay)).await? {
             Reply::Range(Range { from, to }) => steps::offer(self, subject, day, Range { from, to }).await,
-            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => {
-                Err(Away::Unreadable.into())
-            }
+            Reply::Verdict(_) | Reply::Paused | Reply::Passed => Err(Away::Unreadable.into()),
         }
     }
 
@@ -119,18 +117,7 @@ impl Engines for Node {
                 self.lease.take(subject, day, range);
                 Ok(range)
             }
-            Reply::Verdict(_) | Reply::Paused | Reply::Used(_) | Reply::Passed => {
-                Err(Away::Unreadable.into())
-            }
-        }
-    }
-
-    async fn used(&self, subject: Subject, day: Day) -> Result<u32, Error> {
-        match self.reply_to(Errand::Used(subject, day)).await? {
-            Reply::Used(used) => Ok(used),
-            Reply::Verdict(_) | Reply::Range(_) | Reply::Paused | Reply::Passed => {
-                Err(Away::Unreadable.into())
-            }
+            Reply::Verdict(_) | Reply::Paused | Reply::Passed => Err(Away::Unreadable.into()),
         }
     }
 }

@@ -231,6 +231,7 @@ mod tests {
             Verdict::Late => format!("*1\r\n{}", bulk("late")),
             Verdict::Burst(at) => minute("burst", at),
             Verdict::Paused(at) => minute("paused", at),
+            Verdict::Stale => "a matter of the engine's own clock".to_owned(),
             Verdict::Seen(_) => "looked at in the store's own tests".to_owned(),
         }
     }
@@ -249,7 +250,7 @@ mod tests {
         };
         let mut words: Vec<String> =
             ["EVAL", FUNCTION, "2", "{it}", "{it}w", wanted].map(str::to_owned).to_vec();
-        words.extend([incarnation.to_string(), now.to_string()]);
+        words.extend([incarnation.to_string(), now.to_string(), String::new()]);
         words.extend(rest.iter().map(u32::to_string));
         words
     }

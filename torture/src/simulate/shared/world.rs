@@ -55,7 +55,6 @@ pub(super) enum Errand {
     Ask(Line, Subject, Call),
     Reserve(Subject, Day, u32, Portion),
     Pause(KeyId, Minute),
-    Used(Subject, Day),
     Moment,
 }
 
@@ -63,7 +62,6 @@ pub(super) enum Reply {
     Verdict(Verdict),
     Range(Range),
     Paused,
-    Used(u32),
     Passed,
 }
 
@@ -249,9 +247,6 @@ impl World {
             Errand::Pause(key, minute) => {
                 self.pause(key, &minute);
                 Ok(Reply::Paused)
-            }
-            Errand::Used(subject, day) => {
-                Ok(Reply::Used(self.used.get(&(subject, day)).copied().unwrap_or(0)))
             }
         }
     }
