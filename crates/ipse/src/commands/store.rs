@@ -168,9 +168,9 @@ async fn open_target(
         Place::Server(url) => {
             let place = Database::Server(url.clone());
             let target = place.open().await?;
-            if target.installation().await? == source.installation().await? {
+            if target.are_of(&source.installation().await?).await? {
                 return Err(Error::Refused(format!(
-                    "{place} is what would be copied: name another place in --to"
+                    "{place} holds this very installation already, and nothing is ever copied over: name a database or a folder that holds nothing yet"
                 )));
             }
             Ok((target, place, None))

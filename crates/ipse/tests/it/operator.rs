@@ -210,7 +210,11 @@ fn a_node_that_cannot_charge_is_not_ready_and_says_so() {
         assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 200);
     }
     house.runtime.block_on(house.records.close());
-    assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 500);
+    // One may need what others do not; of five in a row the next one is like them.
+    for asked in 1..=5 {
+        assert_eq!(house.oversee("/readyz", &["host: x"]).status, 200, "before {asked}");
+        assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 500);
+    }
     let response = house.oversee("/readyz", &["host: x"]);
     assert_eq!(response.status, 503);
     assert!(response.body.starts_with("not ready\nmissing: Lookups cannot be charged"), "{}", response.body);
@@ -218,7 +222,7 @@ fn a_node_that_cannot_charge_is_not_ready_and_says_so() {
     assert_eq!((alive.status, alive.body.as_str()), (200, "alive\n"), "a restart would help nobody");
     check_lines(
         &house.metrics(),
-        &["ipse_ready 0.0", "ipse_charges_total{subject=\"key\",outcome=\"error\"} 1"],
+        &["ipse_ready 0.0", "ipse_charges_total{subject=\"key\",outcome=\"error\"} 5"],
     );
     let page = house.oversee("/", &["host: localhost"]).body;
     assert!(page.contains("It is not ready.") && page.contains("Lookups cannot be charged"), "{page}");

@@ -238,7 +238,7 @@ fn an_installation_moves_to_a_server_and_back_with_its_counts() {
     let table = crate::commands::run(folder, &to_server);
     assert!(table.contains("keys") && table.contains("usage"), "{table}");
     let told = fail(folder, &to_server, 1);
-    assert!(told.contains("is not empty") && !told.contains("pass/word"), "{told}");
+    assert!(told.contains("holds this very installation already") && !told.contains("pass/word"), "{told}");
 
     let server = installation.serve();
     assert_eq!(remaining(&server, &key), 498);

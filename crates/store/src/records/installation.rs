@@ -25,6 +25,15 @@ impl Records {
         self.within(work).await
     }
 
+    /// Whether these are the very records of another installation, by its name.
+    pub async fn are_of(&self, installation: &str) -> Result<bool, Error> {
+        let work = async {
+            let fact = sqlx::query("SELECT 1 FROM facts WHERE name = 'installation' AND value = $1");
+            Ok(fact.bind(installation).fetch_optional(&self.readers).await?.is_some())
+        };
+        self.within(work).await
+    }
+
     /// Sees to it that the journal of a folder is folded into these records and no others. A folder that has a database of
     /// its own, and never knew another, holds the journal of that.
     pub(crate) async fn bind_journal(&self, folder: &DataFolder) -> Result<(), Error> {
