@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const CLIENTS: usize = 3;
 /// Enough that none is asked with more often than a minute allows.
-const KEYS_OF_EACH: usize = 40;
+const KEYS_OF_EACH: usize = 200;
 const PERIOD: Duration = Duration::from_millis(2);
 const SHORTEST_AWAY_MS: u64 = 300;
 const LONGEST_AWAY_MS: u64 = 1_500;
