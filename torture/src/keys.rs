@@ -3,6 +3,7 @@
 //! Each is measured in a process of its own, so that nothing of one is in the figure of the other.
 
 use crate::stopwatch::Stopwatch;
+use crate::vitals::resident_bytes_of;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_store::{DataFolder, Database, KeyTable};
 use ipse_testkit::Postgres;
@@ -90,21 +91,18 @@ pub(crate) fn load(place: &str) -> Result<()> {
     runtime.block_on(async {
         let records = database.open().await?;
         records.check().await?;
-        let before = resident_bytes()?;
+        let before = resident_bytes_of(std::process::id())?;
         let watch = Stopwatch::start();
         let table = KeyTable::load(&records).await?;
         let seconds = watch.seconds();
-        println!("{} {} {seconds}", table.len(), resident_bytes()?.saturating_sub(before));
+        println!(
+            "{} {} {seconds}",
+            table.len(),
+            resident_bytes_of(std::process::id())?.saturating_sub(before)
+        );
         records.close().await;
         Ok(())
     })
-}
-
-fn resident_bytes() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
-    let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
-    Ok(kibibytes * 1024)
 }
 
 /// Ten keys an account, each with a text of its own; one of fifty was rolled and keeps the old one.

@@ -51,7 +51,7 @@ pub(crate) struct Figures {
     count: usize,
     p50_ms: f64,
     pub(crate) p99_ms: f64,
-    max_ms: f64,
+    pub(crate) max_ms: f64,
 }
 
 /// The limits of the keys to ask with; no day's quota ends a campaign.

@@ -185,11 +185,6 @@ impl Tally {
         self.lock().requests.retain(|request| request.ticket != ticket.number);
     }
 
-    /// Whether this answer tells of a burst or a pause, and not of the day.
-    pub(crate) fn tells_of_pause(&self, response: &Response) -> Result<bool> {
-        self.is_burst(response)
-    }
-
     /// The key was resumed while nothing was under way. What was not answered may still be charged, to the fresh minute.
     pub(crate) fn resumed_amid_faults(&self) {
         let mut state = self.lock();
@@ -284,7 +279,7 @@ impl Tally {
     }
 
     /// Whether this is the 429 of a burst or of a paused key; no key here has the burst limit as its daily one.
-    fn is_burst(&self, response: &Response) -> Result<bool> {
+    pub(crate) fn is_burst(&self, response: &Response) -> Result<bool> {
         Ok(self.key.is_some() && response.status == 429 && response.number("x-ratelimit-limit")? == 300)
     }
 

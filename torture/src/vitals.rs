@@ -3,10 +3,16 @@
 use anyhow::{Context, Result};
 use ipse_testkit::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::time::Duration;
 
 /// The memory that is really in use.
 pub(crate) fn resident_bytes(server: &Server) -> Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id()))?;
+    resident_bytes_of(server.process.id())
+}
+
+/// The same of any process.
+pub(crate) fn resident_bytes_of(process: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kibibytes: u64 = resident.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")?;
     Ok(kibibytes * 1024)
@@ -37,4 +43,19 @@ pub(crate) fn allow_descriptors(needed: u64) -> Result<()> {
 
 pub(crate) fn mebibytes(bytes: u64) -> u64 {
     bytes / (1024 * 1024)
+}
+
+/// The processor time of all threads that these processes have.
+pub(crate) fn processor_time(processes: &[u32]) -> Result<Duration> {
+    let mut all = Duration::ZERO;
+    for process in processes {
+        // What ended meanwhile took next to nothing.
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for thread in threads.flatten() {
+            let Ok(line) = std::fs::read_to_string(thread.path().join("schedstat")) else { continue };
+            let nanos = line.split(' ').next().and_then(|number| number.parse().ok());
+            all += Duration::from_nanos(nanos.with_context(|| format!("schedstat is {line:?}"))?);
+        }
+    }
+    Ok(all)
 }

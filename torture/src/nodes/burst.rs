@@ -1,6 +1,6 @@
 //! The 301st request of a minute, raced over three nodes: they pause a key as one would.
 
-use super::house::House;
+use super::house::{House, NODES, PATIENT};
 use crate::burst::race_over;
 use crate::campaign::Options;
 use crate::random::Random;
@@ -9,17 +9,13 @@ use ipse_model::{BURST_LIMIT, DAILY_LIMIT, KeyState};
 use ipse_testkit::{Flavour, Redis};
 use std::net::SocketAddr;
 
-const NODES: usize = 3;
-/// What is raced for is who decides, not how long a busy machine takes to.
-const PATIENT: [(&str, &str); 1] = [("IPSE_OUTAGE_AFTER_MS", "20000")];
-
 pub(crate) fn work(options: &Options) -> Result<String> {
     let mut random = Random::new(options.seed);
     let mut requests = 0;
     for (flavour, races) in
         [(Flavour::Redis, options.count.div_ceil(2)), (Flavour::Valkey, options.count / 2)]
     {
-        let house = House::new(&PATIENT)?;
+        let house = House::new(&[PATIENT])?;
         let keys = house.keys(&vec![DAILY_LIMIT; usize::try_from(races)?])?;
         let engine = Redis::start(flavour)?;
         let nodes = (0..NODES).map(|number| house.node(number, &engine.url())).collect::<Result<Vec<_>>>()?;

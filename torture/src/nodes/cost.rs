@@ -3,10 +3,11 @@
 //! Both are the real program, asked in turn by the same callers. What counts is the processor time that the kernel accounts
 //! to each.
 
-use super::house::House;
+use super::house::{House, PATIENT};
 use crate::idle::caller::Connecting;
 use crate::inside::{MadeKey, make_keys};
 use crate::secret::Secret;
+use crate::vitals::processor_time;
 use crate::{keys, server};
 use anyhow::{Context, Result, anyhow, ensure};
 use ipse_model::DAILY_LIMIT;
@@ -61,7 +62,7 @@ fn measure(rounds: usize, requests: usize, keys: usize, target: Option<f64>) -> 
     command.arg("serve");
     secret.show_by(&mut command);
     let alone = server::start_with(command, &data_dir)?;
-    let house = House::new(&[("IPSE_OUTAGE_AFTER_MS", "20000")])?;
+    let house = House::new(&[PATIENT])?;
     let engine = Redis::start(Flavour::Redis)?;
     let keys_together = house.keys(&limits)?;
     let together = house.node(0, &engine.url())?;
@@ -156,19 +157,4 @@ fn ask(door: SocketAddr, keys: &[MadeKey], requests: usize) -> Result<()> {
         ensure!(response.status == 200, "answered {}: {}", response.status, response.body);
     }
     Ok(())
-}
-
-/// The processor time of all threads that these processes have.
-fn processor_time(processes: &[u32]) -> Result<Duration> {
-    let mut all = Duration::ZERO;
-    for process in processes {
-        // What ended meanwhile took next to nothing.
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
-        for thread in threads.flatten() {
-            let Ok(line) = std::fs::read_to_string(thread.path().join("schedstat")) else { continue };
-            let nanos = line.split(' ').next().and_then(|number| number.parse().ok());
-            all += Duration::from_nanos(nanos.with_context(|| format!("schedstat is {line:?}"))?);
-        }
-    }
-    Ok(all)
 }

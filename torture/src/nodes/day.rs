@@ -5,7 +5,7 @@
 //! that its day is used up. Several keys do so at the same time.
 
 use super::engine::{Engine, Mishap};
-use super::house::House;
+use super::house::{House, NODES, PATIENT};
 use crate::campaign::Options;
 use crate::inside::MadeKey;
 use crate::random::Random;
@@ -21,7 +21,6 @@ use std::sync::{PoisonError, RwLock};
 use std::thread::sleep;
 use std::time::Duration;
 
-const NODES: usize = 3;
 const DAYS_AT_ONCE: usize = 10;
 /// In one round each node is asked so often with a key: all together more than a minute allows.
 const ROUND: usize = 140;
@@ -101,8 +100,7 @@ pub(crate) fn work(options: &Options) -> Result<String> {
 
 /// Lives some days in one house.
 fn live_in(manner: &Manner, days: usize, random: &mut Random, events: &mut Events) -> Result<()> {
-    // What is asked here is what is decided, not how long a busy machine takes to.
-    let house = House::new(&[("IPSE_OUTAGE", manner.outage), ("IPSE_OUTAGE_AFTER_MS", "20000")])?;
+    let house = House::new(&[("IPSE_OUTAGE", manner.outage), PATIENT])?;
     let keys = house.keys(&vec![DAILY_LIMIT; days])?;
     let mut engine = match manner.is_watched {
         true => Engine::watched(manner.flavour)?,
@@ -237,7 +235,7 @@ impl Town<'_> {
                 break;
             }
             if let Some(response) = self.ask(node, tally, resumed, &mut connection)? {
-                last_words += usize::from(response.status == 429 && !tally.tells_of_pause(&response)?);
+                last_words += usize::from(response.status == 429 && !tally.is_burst(&response)?);
             }
             if random.below(50) == 0 {
                 connection = None;
@@ -308,7 +306,7 @@ impl Town<'_> {
                 ensure!(self.clock.elapsed() - begin < RESUMED_WITHIN, "a resumed key is still paused");
                 let ticket = tally.begin(self.clock.elapsed()).context("no pace forbids it")?;
                 match self.answer(node, tally, &mut connection) {
-                    Ok(response) if tally.tells_of_pause(&response)? => tally.still_paused(ticket),
+                    Ok(response) if tally.is_burst(&response)? => tally.still_paused(ticket),
                     Ok(response) if response.status != 500 => {
                         tally.answered(ticket, self.clock.elapsed(), &response)?;
                         break;

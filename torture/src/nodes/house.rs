@@ -8,6 +8,11 @@ use ipse_testkit::{Postgres, Server};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+/// As many nodes share what is tried over several.
+pub(crate) const NODES: usize = 3;
+/// For campaigns that ask what is decided, and not how long a busy machine takes to.
+pub(crate) const PATIENT: (&str, &str) = ("IPSE_OUTAGE_AFTER_MS", "20000");
+
 pub(crate) struct House {
     pub(crate) postgres: Postgres,
     url: String,

@@ -24,7 +24,7 @@ const ROUNDS: u32 = 4;
 pub struct Lease {
     held: Mutex<HashMap<Subject, Held>>,
     /// Days of which the shared engine said that they are used up, with their limits.
-    spent: Mutex<HashMap<Subject, (Day, u32)>>,
+    spent: papaya::HashMap<Subject, (Day, u32)>,
 }
 
 struct Held {
@@ -119,18 +119,16 @@ impl Lease {
             held.retain(|_, held| held.window.shrink(now.boot_ms));
         }
         let today = now.day();
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, (day, _)| *day >= today);
+        self.spent.pin().retain(|_, (day, _)| *day >= today);
     }
 
     /// The shared engine said that a day is used up.
     pub fn note_spent(&self, subject: Subject, allowance: DayAllowance) {
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.insert(subject, (allowance.day, allowance.limit));
+        self.spent.pin().insert(subject, (allowance.day, allowance.limit));
     }
 
     fn is_spent(&self, subject: Subject, day: Day, limit: u32) -> bool {
-        let spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.get(&subject).is_some_and(|(spent, most)| *spent == day && limit <= *most)
+        self.spent.pin().get(&subject).is_some_and(|(spent, most)| *spent == day && limit <= *most)
     }
 
     /// Takes a range that was reserved for this node.

@@ -254,12 +254,19 @@ impl Engine {
         let (used, outcome) = match charge {
             Charge::Granted(allowance) => (Some(used(allowance)), ANSWERED),
             Charge::DayUsedUp(allowance) => {
-                self.lease.note_spent(subject, allowance);
+                self.note_spent(subject, allowance);
                 (Some(used(allowance)), OVER_QUOTA)
             }
             Charge::BurstExceeded => (None, REFUSED),
         };
         self.news.note(subject, now, used, outcome);
+    }
+
+    /// Remembers that a day is used up, for when the engine cannot be asked; who never leases has no use for it.
+    fn note_spent(&self, subject: Subject, allowance: DayAllowance) {
+        if self.plan.outage == Outage::Lease {
+            self.lease.note_spent(subject, allowance);
+        }
     }
 
     fn refused(&self, key: KeyId, now: Now) {
@@ -421,7 +428,7 @@ impl Counters for Shared {
             (charged, _) => charged?,
         };
         if let Err(allowance) = charged {
-            engine.lease.note_spent(Subject::Demo, allowance);
+            engine.note_spent(Subject::Demo, allowance);
         }
         let (Ok(allowance) | Err(allowance)) = charged;
         engine.news.note(Subject::Demo, now, Some(used(allowance)), Outcomes::default());
