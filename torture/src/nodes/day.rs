@@ -26,8 +26,8 @@ const DAYS_AT_ONCE: usize = 10;
 const ROUND: usize = 140;
 /// So many answers at each node must say that the day is used up before it is over.
 const LAST_WORDS: usize = 20;
-const SHORTEST_PEACE_MS: u64 = 500;
-const LONGEST_PEACE_MS: u64 = 4_000;
+const SHORTEST_PEACE_MS: u64 = 200;
+const LONGEST_PEACE_MS: u64 = 2_000;
 /// What one mishap may withhold of a day: two ranges that the engine had, and one on the way to each node.
 const WITHHELD: i64 = 5 * (DAILY_LIMIT / 16) as i64;
 /// How long a node may take to find its engine again, during which it may still lease.
@@ -108,6 +108,8 @@ fn live_in(manner: &Manner, days: usize, random: &mut Random, events: &mut Event
     };
     let mut nodes = (0..NODES).map(|node| house.node(node, &engine.url(node))).collect::<Result<Vec<_>>>()?;
     for some in keys.chunks(DAYS_AT_ONCE) {
+        // What the last mishap of other days withholds is none of these.
+        engine.settle()?;
         let tallies: Vec<Tally> =
             some.iter().map(|key| Tally::new(Some(key.text.clone()), DAILY_LIMIT, WITHHELD)).collect();
         let town = Town {

@@ -29,6 +29,8 @@ const WATCH_WITHIN: Duration = Duration::from_millis(500);
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 /// How long is waited before a connection is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// How often sentinels are asked whether the master is still the same.
+const SENTINEL_EVERY: Duration = Duration::from_secs(1);
 /// How often members of a cluster are asked who has which slots.
 const CLUSTER_EVERY: Duration = Duration::from_secs(1);
 /// After so many replies in a row that did not come, the server is asked whether it is there at all.
@@ -339,21 +341,38 @@ async fn keep(plan: Plan, shard: Arc<Shard>, place: Option<Place>, opened: Arc<N
                 (None, _) => plan.url.places[0].clone(),
             };
             Shard::set(&shard.place, place.to_string());
-            Line::open(&plan, &place).await
+            Line::open(&plan, &place).await.map(|line| (place, line))
         };
         match opening.await {
-            Ok(line) => {
+            Ok((place, line)) => {
                 let line = Arc::new(line);
                 shard.silent.store(0, Ordering::Relaxed);
                 shard.line.store(Some(Arc::clone(&line)));
                 opened.notify_waiters();
-                let why = watch(&shard, &line).await;
+                let why = tokio::select! {
+                    why = watch(&shard, &line) => why,
+                    why = succeeded(&plan, &place) => why,
+                };
                 shard.line.store(None);
                 Shard::set(&shard.why, why);
             }
             Err(why) => Shard::set(&shard.why, why),
         }
         sleep(TRY_AGAIN_AFTER).await;
+    }
+}
+
+/// Waits until sentinels name another master than this one, and says so. One that was cut off from them is told last that it
+/// is none any more, and what it counts until then is lost.
+async fn succeeded(plan: &Plan, place: &Place) -> String {
+    let Arrangement::Sentinel(name) = &plan.url.arrangement else { return std::future::pending().await };
+    loop {
+        if let Ok(master) = sentinel::master(plan, name).await
+            && master != *place
+        {
+            return format!("the sentinels have made {master} the master");
+        }
+        sleep(SENTINEL_EVERY).await;
     }
 }
 

@@ -9,6 +9,7 @@ use ipse_testkit::{Cluster, Flavour, Redis, Watched};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Long enough for any machine.
 const PATIENT: Duration = Duration::from_secs(20);
@@ -119,6 +120,29 @@ async fn a_replica_that_lagged_behind_serves_no_number_twice() {
     })
     .await;
     assert_served_once(&remaining, 1_000, 1);
+}
+
+#[tokio::test]
+async fn a_master_that_sentinels_have_replaced_is_left_before_it_knows() {
+    let (store, key) = with_key(1_000).await;
+    let watched = Watched::start(Flavour::Redis).unwrap();
+    let counters = open(&watched.url(), Outage::Closed, PATIENT, &store).await;
+    charge(&counters, &key, calm(0)).await;
+    watched.servers[0].freeze(true).unwrap();
+    watched.wait_for_master(1).unwrap();
+    // Nobody noticed that it stood still, and it still thinks to be the master.
+    watched.servers[0].freeze(false).unwrap();
+    let is_asked = || watched.servers[1].say(&["INFO", "commandstats"]).unwrap().contains("cmdstat_evalsha:");
+    let moving = async {
+        for step in 1.. {
+            charge(&counters, &key, calm(step)).await;
+            if is_asked() {
+                break;
+            }
+        }
+    };
+    // A sentinel takes ten seconds to tell it.
+    timeout(Duration::from_secs(5), moving).await.unwrap();
 }
 
 #[tokio::test]
