@@ -131,14 +131,26 @@ impl Window {
     /// Threads may bring their moments slightly out of order; a moment before the last one counts as the last
     /// one, so the window only ever moves forward.
     pub fn admit(&mut self, boot_ms: u64) -> bool {
-        let moment = self.times.back().map_or(boot_ms, |last| boot_ms.max(*last));
-        let full = self.times.len() >= BURST_LIMIT as usize;
-        if full && self.times.front().is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS) {
+        if self.is_full(boot_ms) {
             return false;
         }
-        self.replaced = if full { self.times.pop_front() } else { None };
+        let moment = self.moment(boot_ms);
+        let has_all = self.times.len() >= BURST_LIMIT as usize;
+        self.replaced = if has_all { self.times.pop_front() } else { None };
         self.times.push_back(moment);
         true
+    }
+
+    /// Whether a request at `boot_ms` would be one too many.
+    #[must_use]
+    pub fn is_full(&self, boot_ms: u64) -> bool {
+        let moment = self.moment(boot_ms);
+        self.times.len() >= BURST_LIMIT as usize
+            && self.times.front().is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS)
+    }
+
+    fn moment(&self, boot_ms: u64) -> u64 {
+        self.times.back().map_or(boot_ms, |last| boot_ms.max(*last))
     }
 
     /// Undoes the last request that was admitted.

@@ -51,6 +51,23 @@ pub trait Counters: Send + Sync + 'static {
         now: Now,
     ) -> impl Future<Output = Result<Result<DayAllowance, DayAllowance>, Error>> + Send;
 
+    /// Grants one request of a key if that can be decided in this moment and without a write of its own; else does nothing,
+    /// and the request is to be [charged](Self::charge_key). What was granted must be [written](Self::write) before it is
+    /// answered.
+    fn grant_key(&self, _key: &Key, _now: Now, _unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        None
+    }
+
+    /// The same for the demo.
+    fn grant_demo(&self, _now: Now, _unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        None
+    }
+
+    /// Writes down what was granted. After an error nothing of it may be answered, and all of it stays charged.
+    fn write(&self, _unwritten: &mut Unwritten) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Notes that a request of an inactive key was refused. It is charged nothing; its owner sees it among the outcomes.
     fn note_refusal(&self, key: KeyId, now: Now);
 
@@ -64,6 +81,13 @@ pub trait Counters: Send + Sync + 'static {
     fn engine_report(&self) -> CountersReport;
 }
 
+/// What was granted and is not written yet: records of the journal, and the latest moment among them.
+#[derive(Debug, Default)]
+pub struct Unwritten {
+    pub(crate) records: Vec<u8>,
+    pub(crate) latest_ms: u64,
+}
+
 /// The engine that a server counts with.
 #[derive(Clone)]
 pub enum Engine {
@@ -74,6 +98,12 @@ pub enum Engine {
 }
 
 impl Engine {
+    /// Whether it ever [grants](Counters::grant_key) anything.
+    #[must_use]
+    pub fn grants(&self) -> bool {
+        matches!(self, Self::Ledger(_))
+    }
+
     /// Folds what changed into the records. To be called about once a second.
     pub async fn fold(&self, now: Now) -> Result<(), Error> {
         match self {
@@ -103,6 +133,27 @@ impl Counters for Engine {
         match self {
             Self::Ledger(ledger) => ledger.charge_demo(now).await,
             Self::Shared(shared) => shared.charge_demo(now).await,
+        }
+    }
+
+    fn grant_key(&self, key: &Key, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        match self {
+            Self::Ledger(ledger) => ledger.grant_key(key, now, unwritten),
+            Self::Shared(_) => None,
+        }
+    }
+
+    fn grant_demo(&self, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        match self {
+            Self::Ledger(ledger) => ledger.grant_demo(now, unwritten),
+            Self::Shared(_) => None,
+        }
+    }
+
+    fn write(&self, unwritten: &mut Unwritten) -> Result<(), Error> {
+        match self {
+            Self::Ledger(ledger) => ledger.write(unwritten),
+            Self::Shared(_) => Ok(()),
         }
     }
 

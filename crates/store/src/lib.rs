@@ -17,7 +17,7 @@ mod tally;
 mod trust;
 
 pub use boot::BootId;
-pub use counters::{Counters, Engine, KeyCharge, Subject};
+pub use counters::{Counters, Engine, KeyCharge, Subject, Unwritten};
 pub use database::{Database, DatabaseUrl, NotADatabase};
 pub use doctor::DoctorLinks;
 pub use error::Error;

@@ -40,7 +40,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn to_bytes(self) -> [u8; ENTRY_BYTES] {
+    pub(super) fn to_bytes(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         let flag = |set: bool, flag: u32| if set { flag } else { 0 };
         let flags = ENTRY_MAGIC | flag(self.in_window, IN_WINDOW) | flag(self.copied, COPIED);
@@ -164,17 +164,21 @@ impl<D: Disk> Journal<D> {
 
     /// Appends a charge. When this returns, the page cache has it. The segment is returned for syncing.
     pub(super) fn append(&self, entry: Entry) -> Result<Arc<Segment<D::File>>, Error> {
+        self.append_all(&entry.to_bytes(), entry.boot_ms)
+    }
+
+    /// Appends records of which the latest is of this moment, in one step.
+    pub(super) fn append_all(&self, records: &[u8], latest_ms: u64) -> Result<Arc<Segment<D::File>>, Error> {
         let segment = self.active.load();
         if segment.broken.load(Ordering::Acquire) {
             return Err(Error::JournalBroken);
         }
-        let bytes = entry.to_bytes();
-        // One write of one record: appends of several threads do not mix.
+        // One write: appends of several threads do not mix.
         loop {
-            return match segment.file.append(&bytes) {
-                Ok(ENTRY_BYTES) => {
-                    segment.bytes.fetch_add(ENTRY_BYTES as u64, Ordering::Relaxed);
-                    segment.latest_ms.fetch_max(entry.boot_ms, Ordering::Relaxed);
+            return match segment.file.append(records) {
+                Ok(written) if written == records.len() => {
+                    segment.bytes.fetch_add(written as u64, Ordering::Relaxed);
+                    segment.latest_ms.fetch_max(latest_ms, Ordering::Relaxed);
                     Ok(Arc::clone(&segment))
                 }
                 Ok(_) => {

@@ -12,7 +12,7 @@ mod sync;
 
 pub use recovery::used_in_journal;
 
-use crate::counters::{Counters, KeyCharge, Subject};
+use crate::counters::{Counters, KeyCharge, Subject, Unwritten};
 use crate::tally::{self, Tally};
 use crate::{BootId, CountersReport, DataFolder, Error, Outcomes, Records, UsageRow};
 use ground::{FileOf, Ground, Machine, OutcomeRow};
@@ -308,12 +308,14 @@ impl<G: Ground> Ledger<G> {
         self.fold_later(cell, state);
     }
 
-    /// Charges under the lock and appends to the journal; if that fails, nothing was charged.
+    /// Charges under the lock and appends to the journal; if that fails, nothing was charged. With somebody who writes for
+    /// many, what nobody else waits for is left to them.
     fn charge(
         &self,
         cell: &Arc<Cell<FileOf<G>>>,
         state: &mut State<FileOf<G>>,
         now: Now,
+        unwritten: Option<&mut Unwritten>,
         rule: impl FnOnce(&mut Meter) -> Charge,
     ) -> Result<(Charge, Then), Error> {
         state.turn_to(now.day());
@@ -337,13 +339,21 @@ impl<G: Ground> Ledger<G> {
             mark = used.saturating_add(MARK_STEP - 1).min(allowance.limit).max(used);
         }
         let entry = Entry { mark, ..state.entry(cell.subject, in_window, now.boot_ms) };
-        let segment = match self.journal.append(entry) {
-            Ok(segment) => segment,
-            Err(error) => {
-                state.meter.take_back(used_before, in_window);
-                return Err(error);
-            }
-        };
+        let raised = mark > state.mark.written;
+        match unwritten {
+            Some(unwritten) if !raised => unwritten.add(entry),
+            _ => match self.journal.append(entry) {
+                Ok(segment) if raised => {
+                    state.mark.written = mark;
+                    state.mark.segment = Some(segment);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    state.meter.take_back(used_before, in_window);
+                    return Err(error);
+                }
+            },
+        }
         match charge {
             Charge::Granted(_) => state.count(cell.subject, now, tally::ANSWERED),
             Charge::DayUsedUp(_) => state.count(cell.subject, now, tally::OVER_QUOTA),
@@ -351,11 +361,6 @@ impl<G: Ground> Ledger<G> {
             Charge::BurstExceeded => {}
         }
         self.fold_later(cell, state);
-        let raised = mark > state.mark.written;
-        if raised {
-            state.mark.written = mark;
-            state.mark.segment = Some(segment);
-        }
         let waits = granted.is_some() && used > state.mark.durable;
         if !raised && !waits {
             return Ok((charge, Then::Answer));
@@ -363,6 +368,28 @@ impl<G: Ground> Ledger<G> {
         let (sender, receiver) = oneshot::channel();
         self.make_durable(cell, state, sender);
         Ok((charge, if waits { Then::Durable(receiver) } else { Then::Answer }))
+    }
+
+    /// Grants a request that fits under the mark of the present day: whatever else it may be needs more than this moment.
+    fn grant(
+        &self,
+        cell: &Arc<Cell<FileOf<G>>>,
+        state: &mut State<FileOf<G>>,
+        now: Now,
+        limit: u32,
+        unwritten: &mut Unwritten,
+        rule: impl FnOnce(&mut Meter) -> Charge,
+    ) -> Option<DayAllowance> {
+        let used = state.meter.used();
+        let is_under_mark = now.day() <= state.meter.day() && used < limit && used < state.mark.durable;
+        if !is_under_mark || self.journal.is_broken() {
+            return None;
+        }
+        match self.charge(cell, state, now, Some(unwritten), rule) {
+            Ok((Charge::Granted(allowance), _)) => Some(allowance),
+            // After an error nothing was charged; and nothing else is possible under the mark.
+            Ok((Charge::DayUsedUp(_) | Charge::BurstExceeded, _)) | Err(_) => None,
+        }
     }
 
     /// Has the written mark synced, and tells `waiter` when it is.
@@ -475,8 +502,9 @@ impl<G: Ground> Counters for Ledger<G> {
                     return Ok(KeyCharge::Paused);
                 }
                 Phase::Open => {
-                    let (charge, then) =
-                        self.charge(&cell, &mut state, now, |meter| meter.charge_key(now, key.daily_limit))?;
+                    let (charge, then) = self.charge(&cell, &mut state, now, None, |meter| {
+                        meter.charge_key(now, key.daily_limit)
+                    })?;
                     match charge {
                         Charge::BurstExceeded => Step::Wait(
                             self.begin_pause(&cell, &mut state, key.id, now),
@@ -508,7 +536,7 @@ impl<G: Ground> Counters for Ledger<G> {
     async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
         let (charge, then) = {
             let mut state = self.demo.lock();
-            self.charge(&self.demo, &mut state, now, |meter| meter.charge_day(now, DEMO_DAILY_LIMIT))?
+            self.charge(&self.demo, &mut state, now, None, |meter| meter.charge_day(now, DEMO_DAILY_LIMIT))?
         };
         then.wait().await?;
         Ok(match charge {
@@ -516,6 +544,34 @@ impl<G: Ground> Counters for Ledger<G> {
             Charge::DayUsedUp(allowance) => Err(allowance),
             Charge::BurstExceeded => unreachable!("the demo has no burst limit"),
         })
+    }
+
+    fn grant_key(&self, key: &Key, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        let cells = self.cells.pin();
+        let cell = cells.get(&Subject::Key(key.id))?;
+        let mut state = cell.lock();
+        let is_open = matches!(state.phase, Phase::Open) && key.state == KeyState::Active;
+        if !is_open || key.resumes != state.resumes || state.meter.window().is_full(now.boot_ms) {
+            return None;
+        }
+        let limit = key.daily_limit;
+        self.grant(cell, &mut state, now, limit, unwritten, |meter| meter.charge_key(now, limit))
+    }
+
+    fn grant_demo(&self, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
+        let mut state = self.demo.lock();
+        self.grant(&self.demo, &mut state, now, DEMO_DAILY_LIMIT, unwritten, |meter| {
+            meter.charge_day(now, DEMO_DAILY_LIMIT)
+        })
+    }
+
+    fn write(&self, unwritten: &mut Unwritten) -> Result<(), Error> {
+        if unwritten.records.is_empty() {
+            return Ok(());
+        }
+        let written = self.journal.append_all(&unwritten.records, unwritten.latest_ms);
+        unwritten.records.clear();
+        written.map(drop)
     }
 
     fn note_refusal(&self, key: KeyId, now: Now) {
@@ -539,6 +595,13 @@ impl<G: Ground> Counters for Ledger<G> {
 
     fn engine_report(&self) -> CountersReport {
         CountersReport { engine: "ledger", pauses: self.pauses.load(Ordering::Relaxed), shared: None }
+    }
+}
+
+impl Unwritten {
+    fn add(&mut self, entry: Entry) {
+        self.records.extend_from_slice(&entry.to_bytes());
+        self.latest_ms = self.latest_ms.max(entry.boot_ms);
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::counters::{BOOT, calm, key, remaining};
 use crate::{DAY_MS, NOON, Store, later};
+use ipse_model::KeyState;
 use ipse_model::{Charge, Key, Now};
-use ipse_store::{Counters, KeyCharge, Subject, used_in_journal};
+use ipse_store::{Counters, KeyCharge, Ledger, Subject, Unwritten, used_in_journal};
 use std::fs;
 
 const NEXT_BOOT: &str = "00000000-0000-0000-0000-000000000002";
@@ -131,4 +132,94 @@ async fn the_journal_tells_what_was_not_folded() {
     }
     let used = used_in_journal(&store.folder, ipse_store::BootId::parse(BOOT), NOON.day()).unwrap();
     assert_eq!(used[&Subject::Key(key.id)], 250);
+}
+
+/// Grants one request, if the ledger does, and says what remains.
+fn granted(ledger: &Ledger, key: &Key, now: Now, unwritten: &mut Unwritten) -> Option<u32> {
+    ledger.grant_key(key, now, unwritten).map(|allowance| allowance.remaining)
+}
+
+#[tokio::test]
+async fn what_is_granted_and_written_is_counted_like_any_charge() {
+    let (store, key) = with_key(500).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    let mut unwritten = Unwritten::default();
+    let mut grants = 0;
+    for step in 0..500 {
+        let left = 499 - step;
+        match granted(&ledger, &key, calm(step), &mut unwritten) {
+            Some(remaining) => {
+                assert_eq!(remaining, left);
+                grants += 1;
+            }
+            // Whoever can wait is asked where this moment is not enough.
+            None => assert_eq!(remaining(&*ledger, &key, calm(step)).await, left),
+        }
+        if step % 7 == 0 {
+            ledger.write(&mut unwritten).unwrap();
+        }
+    }
+    assert!(grants > 400, "{grants}");
+    assert_eq!(granted(&ledger, &key, calm(500), &mut unwritten), None, "the day is used up");
+    ledger.write(&mut unwritten).unwrap();
+    drop(ledger);
+    let ledger = store.ledger(BOOT, calm(501)).await;
+    assert_eq!(ledger.used(Subject::Key(key.id), NOON.day()).await.unwrap(), 500);
+}
+
+#[tokio::test]
+async fn what_was_granted_and_never_written_was_never_answered() {
+    let (store, key) = with_key(500).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    assert_eq!(remaining(&*ledger, &key, calm(0)).await, 499);
+    let mut unwritten = Unwritten::default();
+    assert_eq!(granted(&ledger, &key, calm(1), &mut unwritten), Some(498));
+    ledger.write(&mut unwritten).unwrap();
+    assert_eq!(granted(&ledger, &key, calm(2), &mut unwritten), Some(497));
+    drop(ledger);
+    let ledger = store.ledger(BOOT, calm(3)).await;
+    assert_eq!(ledger.used(Subject::Key(key.id), NOON.day()).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn only_what_needs_nothing_but_this_moment_is_granted() {
+    let (store, key) = with_key(1_000).await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    let mut unwritten = Unwritten::default();
+    assert_eq!(granted(&ledger, &key, NOON, &mut unwritten), None, "no mark is on the disk");
+    remaining(&*ledger, &key, NOON).await;
+    assert_eq!(granted(&ledger, &key, NOON, &mut unwritten), Some(998));
+    let paused = Key { state: KeyState::Paused, ..key };
+    assert_eq!(granted(&ledger, &paused, NOON, &mut unwritten), None);
+    let resumed = Key { resumes: 1, ..key };
+    assert_eq!(granted(&ledger, &resumed, NOON, &mut unwritten), None, "its minute is to be cleared");
+    let tomorrow = Now { unix_ms: NOON.unix_ms + DAY_MS, ..NOON };
+    assert_eq!(granted(&ledger, &key, tomorrow, &mut unwritten), None, "the day is to be turned");
+    // The rest of the minute, with marks that are raised in between.
+    let mut answered = 2;
+    while answered < 300 {
+        if granted(&ledger, &key, NOON, &mut unwritten).is_none() {
+            remaining(&*ledger, &key, NOON).await;
+        }
+        answered += 1;
+    }
+    assert_eq!(granted(&ledger, &key, NOON, &mut unwritten), None, "one more pauses the key");
+    ledger.write(&mut unwritten).unwrap();
+    let charge = ledger.charge_key(&key, NOON).await.unwrap();
+    assert_eq!(charge, KeyCharge::Charged(Charge::BurstExceeded));
+    assert_eq!(granted(&ledger, &key, later(NOON, 60_000), &mut unwritten), None, "it is paused");
+}
+
+#[tokio::test]
+async fn the_demo_is_granted_within_its_mark() {
+    let store = super::store().await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    let mut unwritten = Unwritten::default();
+    assert!(ledger.grant_demo(NOON, &mut unwritten).is_none());
+    assert_eq!(ledger.charge_demo(NOON).await.unwrap().unwrap().remaining, 999);
+    assert_eq!(ledger.grant_demo(NOON, &mut unwritten).unwrap().remaining, 998);
+    ledger.write(&mut unwritten).unwrap();
+    drop(ledger);
+    let ledger = store.ledger(BOOT, NOON).await;
+    assert_eq!(ledger.charge_demo(NOON).await.unwrap().unwrap().remaining, 997);
 }
