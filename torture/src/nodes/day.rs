@@ -30,8 +30,9 @@ const SHORTEST_PEACE_MS: u64 = 200;
 const LONGEST_PEACE_MS: u64 = 2_000;
 /// What one mishap may withhold of a day: two ranges that the engine had, and one on the way to each node.
 const WITHHELD: i64 = 5 * (DAILY_LIMIT / 16) as i64;
-/// How long a node may take to find its engine again, during which it may still lease.
-const FOUND_AGAIN: Duration = Duration::from_millis(1_200);
+/// How long a node may take to find its engine again, during which it may still lease, or count with a master that
+/// sentinels have replaced: they are asked once a second.
+const FOUND_AGAIN: Duration = Duration::from_secs(3);
 /// Who got no answer tries again after this.
 const AFTER_NONE: Duration = Duration::from_millis(10);
 const RESUMED_WITHIN: Duration = Duration::from_secs(30);
