@@ -1,7 +1,7 @@
 //! The key that a request brings, and the scope it asks for.
 
-use http::request::Parts;
 use ipse_model::{KeyText, Scope};
+use std::borrow::Cow;
 
 /// What a request shows to be let in.
 #[derive(Debug)]
@@ -16,13 +16,11 @@ pub(crate) enum Credential {
 
 impl Credential {
     /// The header wins; the query is read only where the header holds no Bearer credential.
-    pub(crate) fn of(request: &Parts) -> Self {
-        let header =
-            request.headers.get(http::header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
-        if let Some(token) = header {
+    pub(crate) fn of(authorization: Option<&[u8]>, query: Option<&str>) -> Self {
+        if let Some(token) = authorization.and_then(bearer) {
             return std::str::from_utf8(token).map_or(Self::Malformed, Self::parse);
         }
-        match parameter(request, "key").as_deref() {
+        match parameter(query, "key").as_deref() {
             None | Some("") => Self::Missing,
             Some(text) => Self::parse(text),
         }
@@ -34,8 +32,8 @@ impl Credential {
 }
 
 /// The scope that the request asks for; what is no scope is ignored.
-pub(crate) fn wanted_scope(request: &Parts) -> Option<Scope> {
-    parameter(request, "scope")?.parse().ok()
+pub(crate) fn wanted_scope(query: Option<&str>) -> Option<Scope> {
+    parameter(query, "scope")?.parse().ok()
 }
 
 /// The credential behind `Bearer`, whose case does not matter. `None` for another scheme, or if nothing follows.
@@ -47,17 +45,13 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// The first parameter of that name, decoded.
-fn parameter(request: &Parts, name: &str) -> Option<String> {
-    let query = request.uri.query()?;
-    form_urlencoded::parse(query.as_bytes())
-        .find(|(found, _)| found == name)
-        .map(|(_, value)| value.into_owned())
+fn parameter<'a>(query: Option<&'a str>, name: &str) -> Option<Cow<'a, str>> {
+    form_urlencoded::parse(query?.as_bytes()).find(|(found, _)| found == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Request;
 
     const HEADER: &str = "ipse_000000000000000000000000000000003B5SOj";
 
@@ -69,18 +63,10 @@ mod tests {
         .unwrap()
     }
 
-    fn request(authorization: Option<&[u8]>, target: &str) -> Parts {
-        let mut request = Request::get(target);
-        if let Some(value) = authorization {
-            request = request.header("authorization", value);
-        }
-        request.body(()).unwrap().into_parts().0
-    }
-
     #[track_caller]
     fn check(authorization: Option<&str>, query: &str, expected: &str) {
-        let request = request(authorization.map(str::as_bytes), &format!("/api/v1/ip{query}"));
-        let found = match Credential::of(&request) {
+        let query = query.strip_prefix('?');
+        let found = match Credential::of(authorization.map(str::as_bytes), query) {
             Credential::Missing => "missing".to_owned(),
             Credential::Malformed => "malformed".to_owned(),
             Credential::Key(key) => key.reveal().to_owned(),
@@ -138,13 +124,12 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_no_key() {
-        let request = request(Some(b"Bearer \xff\xfe"), "/api/v1/ip");
-        assert!(matches!(Credential::of(&request), Credential::Malformed));
+        assert!(matches!(Credential::of(Some(b"Bearer \xff\xfe"), None), Credential::Malformed));
     }
 
     #[test]
     fn an_unknown_scope_is_ignored_and_of_several_the_first_counts() {
-        let scope = |query: &str| wanted_scope(&request(None, &format!("/api/v1/ip{query}")));
+        let scope = |query: &str| wanted_scope(query.strip_prefix('?'));
         assert_eq!(scope(""), None);
         assert_eq!(scope("?scope=ip"), Some(Scope::Ip));
         assert_eq!(scope("?scope=%67eo"), Some(Scope::Geo));

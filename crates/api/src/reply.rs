@@ -6,7 +6,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::Full;
 use ipse_edge::{HttpFault, Reply};
-use ipse_model::{BURST_LIMIT, BURST_WINDOW_MS, DayAllowance, Links, Problem, Refusal};
+use ipse_model::{BURST_LIMIT, BURST_WINDOW_MS, DayAllowance, Links, Problem, Refusal, write_number};
+use std::sync::Arc;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -19,13 +20,29 @@ const PAUSE_SECONDS: i64 = (BURST_WINDOW_MS / 1000) as i64;
 #[derive(Clone, Debug)]
 pub struct Replies {
     links: Links,
+    /// The line of the status and the fields of every answer, as HTTP/1 writes them.
+    answered: Arc<[u8]>,
 }
 
 impl Replies {
     /// Replies whose errors point to `links`.
     #[must_use]
     pub fn new(links: Links) -> Self {
-        Self { links }
+        let reply = json_reply(StatusCode::OK, Bytes::new());
+        let mut answered = b"HTTP/1.1 200 OK\r\n".to_vec();
+        for (name, value) in reply.headers() {
+            write_field(&mut answered, name, |line| line.extend_from_slice(value.as_bytes()));
+        }
+        Self { links, answered: answered.into() }
+    }
+
+    /// Writes the head of an answer, as HTTP/1 does it.
+    pub(crate) fn write_answered(&self, allowance: DayAllowance, head: &mut Vec<u8>) {
+        head.extend_from_slice(&self.answered);
+        let reset = u32::try_from(allowance.day.ends_at()).unwrap_or(u32::MAX);
+        for (name, number) in [(LIMIT, allowance.limit), (REMAINING, allowance.remaining), (RESET, reset)] {
+            write_field(head, &name, |line| write_number(line, number));
+        }
     }
 
     /// What is said where no answer could be asked for.
@@ -137,6 +154,13 @@ fn json_reply(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     reply
+}
+
+fn write_field(head: &mut Vec<u8>, name: &HeaderName, write_value: impl FnOnce(&mut Vec<u8>)) {
+    head.extend_from_slice(name.as_str().as_bytes());
+    head.extend_from_slice(b": ");
+    write_value(head);
+    head.extend_from_slice(b"\r\n");
 }
 
 fn open_to_everybody(headers: &mut HeaderMap) {

@@ -6,10 +6,10 @@ use crate::openapi;
 use crate::reply::Replies;
 use crate::requests::{ApiOutcome, ApiRoute, Requests};
 use bytes::Bytes;
-use http::Method;
-use ipse_edge::{Reply, Visit};
+use http::{Method, Version};
+use ipse_edge::{Ask, Draft, Prompt, Reply, Visit};
 use ipse_model::{Links, Now};
-use ipse_store::{Counters, Error};
+use ipse_store::{Counters, Error, Unwritten};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -127,18 +127,63 @@ impl<C: Counters> Api<C> {
     fn reply(&self, outcome: Result<Outcome, Error>, now: Now) -> (ApiOutcome, Reply) {
         match outcome {
             Ok(outcome) => {
-                if self.failures.load(Ordering::Relaxed) > 0 && self.failures.swap(0, Ordering::Relaxed) > 0 {
-                    tracing::info!("requests are charged again");
-                }
+                self.charged();
                 (ApiOutcome::from(&outcome), self.replies.outcome(outcome))
             }
             Err(error) => {
-                self.failed_ms.store(now.unix_ms, Ordering::Relaxed);
-                if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
-                    let transient = error.transient();
-                    tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");
-                }
+                self.not_charged(&error, now);
                 (ApiOutcome::Error, self.replies.internal_error())
+            }
+        }
+    }
+
+    fn charged(&self) {
+        if self.failures.load(Ordering::Relaxed) > 0 && self.failures.swap(0, Ordering::Relaxed) > 0 {
+            tracing::info!("requests are charged again");
+        }
+    }
+
+    fn not_charged(&self, error: &Error, now: Now) {
+        self.failed_ms.store(now.unix_ms, Ordering::Relaxed);
+        if self.failures.fetch_add(1, Ordering::Relaxed) == 0 {
+            let transient = error.transient();
+            tracing::error!(error = %error, transient, "requests cannot be charged and are answered with 500");
+        }
+    }
+}
+
+impl<C: Counters> Prompt for Api<C> {
+    type Turn = Unwritten;
+
+    /// Lookups that are answered; whatever else comes of them is told the other way.
+    fn answer(&self, ask: &Ask<'_>, unwritten: &mut Unwritten, draft: &mut Draft) -> bool {
+        let (path, query) = match ask.target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (ask.target, None),
+        };
+        let (route, allowance) = match path {
+            LOOKUP => (ApiRoute::Lookup, self.lookup.keyed_at_once(ask, query, unwritten, &mut draft.body)),
+            DEMO => (ApiRoute::Demo, self.lookup.demo_at_once(ask, unwritten, &mut draft.body)),
+            _ => return false,
+        };
+        let Some(allowance) = allowance else { return false };
+        self.replies.write_answered(allowance, &mut draft.head);
+        self.requests.note(route, ApiOutcome::Answered, Version::HTTP_11, ask.stopwatch.elapsed_ns());
+        true
+    }
+
+    fn keep(&self, unwritten: &mut Unwritten, now: Now) -> Result<(), Box<Reply>> {
+        if unwritten.is_empty() {
+            return Ok(());
+        }
+        match self.lookup.counters.write(unwritten) {
+            Ok(()) => {
+                self.charged();
+                Ok(())
+            }
+            Err(error) => {
+                self.not_charged(&error, now);
+                Err(Box::new(self.replies.internal_error()))
             }
         }
     }

@@ -1,9 +1,10 @@
 //! Who the caller is: from the socket's peer and, only where that peer is trusted, from what it reports.
 
 use crate::facts::{FactHeaders, Facts};
+use crate::fields::{Fields, text};
 use crate::forwarded;
 use crate::tls::TlsFacts;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::HeaderName;
 use ipnet::IpNet;
 use ipse_model::{Address, Client, Colo, HttpVersion};
 use std::net::IpAddr;
@@ -113,12 +114,27 @@ impl List {
     }
 
     /// The hops of all its lines, left to right.
-    pub(crate) fn hops(self, headers: &HeaderMap) -> Vec<Option<IpAddr>> {
-        let hops: fn(&HeaderValue) -> Vec<Option<IpAddr>> = match self {
-            Self::XForwardedFor => forwarded::x_forwarded_for,
-            Self::Forwarded => forwarded::forwarded,
-        };
-        headers.get_all(self.name()).iter().flat_map(hops).collect()
+    pub(crate) fn hops(self, headers: &impl Fields) -> Vec<Option<IpAddr>> {
+        let mut hops = Vec::new();
+        self.follow_back(headers, |hop| {
+            hops.push(hop);
+            true
+        });
+        hops.reverse();
+        hops
+    }
+
+    /// Takes the hops of all its lines, right to left, as long as that is wanted.
+    fn follow_back(self, headers: &impl Fields, mut take: impl FnMut(Option<IpAddr>) -> bool) {
+        for line in headers.lines(&self.name()).rev() {
+            let goes_on = match self {
+                Self::XForwardedFor => forwarded::x_forwarded_for(line).rev().all(&mut take),
+                Self::Forwarded => forwarded::forwarded(line).into_iter().rev().all(&mut take),
+            };
+            if !goes_on {
+                break;
+            }
+        }
     }
 }
 
@@ -154,8 +170,17 @@ pub(crate) enum Word {
 impl Trust {
     /// The caller of one request. Once a proxy speaks for the caller, the facts of the connection are the proxy's
     /// own and say nothing about the caller.
-    pub(crate) fn client(&self, connection: &Connection, headers: &HeaderMap) -> Client {
-        let reported = self.reported(connection, headers);
+    pub(crate) fn client(&self, connection: &Connection, headers: &impl Fields) -> Client {
+        self.client_of(self.reported(connection, headers).as_ref(), connection, headers)
+    }
+
+    /// The same, if it is known whom a trusted peer speaks for.
+    pub(crate) fn client_of(
+        &self,
+        reported: Option<&Reported>,
+        connection: &Connection,
+        headers: &impl Fields,
+    ) -> Client {
         let direct = reported.is_none();
         let mut address = reported.map_or(connection.peer, |reported| reported.address);
         if let Some(pretend) = self.pretend
@@ -180,7 +205,7 @@ impl Trust {
     }
 
     /// Whom a trusted peer speaks for; `None` if it is not trusted, or says nothing at all.
-    pub(crate) fn reported(&self, connection: &Connection, headers: &HeaderMap) -> Option<Reported> {
+    pub(crate) fn reported(&self, connection: &Connection, headers: &impl Fields) -> Option<Reported> {
         let peer = connection.peer;
         if connection.arrival == Arrival::Silent || !self.is_trusted(peer) {
             return None;
@@ -203,9 +228,8 @@ impl Trust {
                 }
             }
             AddressHeader::Single(name) => {
-                let mut lines = headers.get_all(name).iter();
-                let only = lines.next()?;
-                let only = if lines.next().is_none() { only.to_str().ok() } else { None };
+                headers.lines(name).next()?;
+                let only = headers.only_line(name).and_then(text);
                 let address = only.and_then(|text| forwarded::address(text.trim()));
                 let by = Word::Single(address.is_some());
                 Some(Reported { address: address.map_or(peer, Address::new), by })
@@ -215,21 +239,20 @@ impl Trust {
 
     /// From the right, hop by hop, as long as the last address is a trusted proxy that can vouch for the next.
     /// Rubbish ends the walk at the last address that is certain. A list without a single hop says nothing.
-    fn walk(&self, peer: Address, list: List, headers: &HeaderMap) -> Option<Walk> {
-        let hops = list.hops(headers);
-        if hops.is_empty() {
-            return None;
-        }
+    fn walk(&self, peer: Address, list: List, headers: &impl Fields) -> Option<Walk> {
         let mut walk = Walk { list, address: peer, followed: 0 };
-        for hop in hops.into_iter().rev() {
+        let mut has_hops = false;
+        list.follow_back(headers, |hop| {
+            has_hops = true;
             match hop {
                 Some(ip) if self.is_trusted(walk.address) => {
                     walk = Walk { address: Address::new(ip), followed: walk.followed + 1, ..walk };
+                    true
                 }
-                _ => break,
+                _ => false,
             }
-        }
-        Some(walk)
+        });
+        has_hops.then_some(walk)
     }
 
     pub(crate) fn is_trusted(&self, address: Address) -> bool {
@@ -245,6 +268,7 @@ impl Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderMap, HeaderValue};
     use proptest::prelude::*;
 
     fn trust(header: &str) -> Trust {

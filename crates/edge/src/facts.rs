@@ -1,7 +1,8 @@
 //! What a proxy says about the connection of its caller, in the words of each of them.
 
+use crate::fields::{Fields, text};
 use crate::tls::TlsFacts;
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use ipse_model::{Colo, HttpVersion, TlsVersion};
 use std::borrow::Cow;
 
@@ -30,7 +31,7 @@ pub(crate) struct Facts {
 }
 
 impl FactHeaders {
-    pub(crate) fn read(&self, headers: &HeaderMap) -> Facts {
+    pub(crate) fn read(&self, headers: &impl Fields) -> Facts {
         let cipher = only(headers, self.tls_cipher.as_ref()).and_then(cipher);
         let version = only(headers, self.tls_version.as_ref()).and_then(tls_version);
         Facts {
@@ -57,18 +58,18 @@ pub(crate) enum Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    pub(crate) fn by(headers: &'a HeaderMap, name: &HeaderName) -> Self {
-        let mut lines = headers.get_all(name).iter();
+    pub(crate) fn by(headers: &'a impl Fields, name: &HeaderName) -> Self {
+        let mut lines = headers.lines(name);
         match (lines.next(), lines.next()) {
             (None, _) => Self::Nothing,
-            (Some(only), None) => only.to_str().map_or(Self::NoText, |text| Self::Once(text.trim())),
+            (Some(only), None) => text(only).map_or(Self::NoText, |text| Self::Once(text.trim())),
             (Some(_), Some(_)) => Self::Repeated,
         }
     }
 }
 
 /// The value of a header that is there once.
-fn only<'a>(headers: &'a HeaderMap, name: Option<&HeaderName>) -> Option<&'a str> {
+fn only<'a>(headers: &'a impl Fields, name: Option<&HeaderName>) -> Option<&'a str> {
     match Told::by(headers, name?) {
         Told::Once(text) => Some(text),
         Told::Nothing | Told::NoText | Told::Repeated => None,
@@ -213,7 +214,7 @@ const SUITES: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use http::{HeaderMap, HeaderValue};
 
     #[test]
     fn versions_are_understood_as_each_proxy_writes_them() {

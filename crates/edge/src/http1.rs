@@ -26,13 +26,16 @@ const SOON: Duration = Duration::from_secs(1);
 /// How long a peer may take to hear that we leave.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Serves a connection on which HTTP/1 is spoken.
-pub(crate) async fn serve<S, F>(
-    mut wire: Wire<impl Stream + Send + 'static>,
+/// Serves a connection on which HTTP/1 is spoken. One that `comes_back` is given back when it rests.
+pub(crate) async fn serve<T, S, F>(
+    mut wire: Wire<T>,
     line: Line,
+    comes_back: Option<Next>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
-) where
+) -> Option<T>
+where
+    T: Stream + Send + 'static,
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
@@ -64,13 +67,13 @@ pub(crate) async fn serve<S, F>(
             () = reached(&mut stages, Stage::Draining) => {}
         }
     });
-    let mut next = Next::Later;
+    let mut next = comes_back.unwrap_or(Next::Later);
     let mut connection = loop {
         let mut connection = Box::pin(house.http1.serve_connection(TokioIo::new(wire), service));
         // How a connection ends is the peer's business: nothing about it is worth a line in a log.
         tokio::select! {
             biased;
-            _ = connection.as_mut() => return,
+            _ = connection.as_mut() => return None,
             () = over.as_mut() => break connection,
             // Behind the connection, because what it does decides.
             () = progress.rest(next) => {}
@@ -83,17 +86,21 @@ pub(crate) async fn serve<S, F>(
             wire.give_back(parts.read_buf);
             continue;
         }
+        if comes_back.is_some() && !house.is_closing() {
+            return wire.into_stream();
+        }
         next = tokio::select! {
             biased;
             next = wait(&wire) => next,
             () = over.as_mut() => {
                 let _ = tokio::time::timeout(FAREWELL, wire.shutdown()).await;
-                return;
+                return None;
             }
         };
     };
     connection.as_mut().graceful_shutdown();
     finish(connection, || idle.is_busy() || progress.is_on_its_way(), house.drain, last_stages).await;
+    None
 }
 
 /// Whether a head leaves the connection open.
@@ -105,8 +112,9 @@ fn may_stay(headers: &HeaderMap) -> bool {
 }
 
 /// When the next request began.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Next {
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Next {
+    #[default]
     Soon,
     Later,
 }

@@ -11,7 +11,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const PATIENCE: u64 = IDLE_TIMEOUT.as_secs() / LOOK_EVERY.as_secs();
 /// How long any connection is kept. After that its peer makes a new one, which may find a better way, and nobody holds a
 /// place for ever.
-const LIFETIME: Duration = Duration::from_secs(3600);
+pub(crate) const LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Notes whether something is asked. No library has a deadline for a connection that stalls within the preface of HTTP/2,
 /// or that has asked once and then only keeps itself alive.

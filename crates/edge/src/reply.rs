@@ -7,9 +7,20 @@ use http::response::Parts;
 use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
+use ipse_model::Now;
+use std::time::{Duration, SystemTime};
 
 /// The answer to one request.
 pub type Reply = Response<Full<Bytes>>;
+
+/// What [`mark`] adds, as a line of HTTP/1.
+pub(crate) const MARK: &[u8] = b"x-content-type-options: nosniff\r\n";
+
+/// The text of a `date`.
+pub(crate) fn date(now: Now) -> Option<String> {
+    let since_epoch = Duration::from_millis(u64::try_from(now.unix_ms).ok()?);
+    Some(httpdate::fmt_http_date(SystemTime::UNIX_EPOCH.checked_add(since_epoch)?))
+}
 
 /// Marks a reply as ours, which is how `wire.rs` tells it from what hyper says on its own, and cuts the body of an
 /// answer to HEAD, which hyper would send over HTTP/2.

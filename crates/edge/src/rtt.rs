@@ -1,5 +1,6 @@
 //! The kernel's smoothed round-trip time of a TCP connection.
 
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::net::TcpStream;
@@ -24,17 +25,24 @@ impl RttGauge {
     pub(crate) fn rtt_ms(&self) -> Option<u32> {
         match self.0.load(Ordering::Relaxed) {
             UNKNOWN => None,
-            microseconds => Some((microseconds + 500) / 1000),
+            microseconds => Some(rounded(microseconds)),
         }
     }
+}
+
+/// The round-trip time of a connection at this moment.
+pub(crate) fn rtt_ms(stream: &impl AsRawFd) -> Option<u32> {
+    smoothed_rtt_us(stream).map(rounded)
+}
+
+fn rounded(microseconds: u32) -> u32 {
+    (microseconds + 500) / 1000
 }
 
 /// No safe wrapper of `TCP_INFO` exists in rustix, nix or socket2.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "getsockopt(TCP_INFO) has no safe wrapper")]
-fn smoothed_rtt_us(stream: &TcpStream) -> Option<u32> {
-    use std::os::fd::AsRawFd;
-
+fn smoothed_rtt_us(stream: &impl AsRawFd) -> Option<u32> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;
     // SAFETY: the descriptor is open for as long as `stream` is borrowed; the kernel writes at most `length` bytes
@@ -57,7 +65,7 @@ fn smoothed_rtt_us(stream: &TcpStream) -> Option<u32> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn smoothed_rtt_us(_stream: &TcpStream) -> Option<u32> {
+fn smoothed_rtt_us(_stream: &impl AsRawFd) -> Option<u32> {
     None
 }
 

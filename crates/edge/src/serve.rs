@@ -6,10 +6,12 @@ use crate::client::{Arrival, Connection, Trust};
 use crate::clock::{Clock, Stopwatch};
 use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
+use crate::front::{self, Guest, Mailbox};
+use crate::prompt::{Nobody, Prompt};
 use crate::proxy::Introduced;
 use crate::quic::{self, QuicDoor};
-use crate::reply::{Reply, mark};
-use crate::tcp::{self, Door, http1_builder, http2_builder};
+use crate::reply::{Reply, date, mark};
+use crate::tcp::{self, Door, Listener, Manner, http1_builder, http2_builder};
 use crate::tls::TlsFacts;
 use crate::traffic::Traffic;
 use futures_util::FutureExt;
@@ -19,11 +21,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, head
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::TokioExecutor;
 use ipse_model::{Address, Client, HttpVersion, Now};
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{oneshot, watch};
 
 /// The largest head of a request that is served, in bytes of names and values.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -59,7 +63,7 @@ pub struct Visit {
 }
 
 /// The open doors, and what stands behind them.
-pub struct Edge<S> {
+pub struct Edge<S, P = Nobody> {
     /// The doors.
     pub doors: Vec<Door>,
     /// The doors of HTTP/3.
@@ -74,6 +78,8 @@ pub struct Edge<S> {
     pub drain: Duration,
     /// Who answers: a function from a visit to its reply.
     pub service: S,
+    /// Who answers plain requests on clear connections at once, if anybody does.
+    pub prompt: Option<Arc<P>>,
     /// What is said where the service cannot be asked.
     pub faults: FaultReplies,
     /// What is answered to callers who speak clearly and should not.
@@ -103,15 +109,28 @@ pub struct Secrecy {
     pub hsts: Option<Duration>,
 }
 
-impl<S, F> Edge<S>
+impl<S, F, P> Edge<S, P>
 where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
 {
     /// Serves until `stop` is ready, then closes the doors and lets every request in progress finish, unless `hurry` is
     /// ready first.
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) {
-        let Self { doors, quic_doors, trust, clock, limits, drain, service, faults, secrecy, traffic } = self;
+        let Self {
+            doors,
+            quic_doors,
+            trust,
+            clock,
+            limits,
+            drain,
+            service,
+            prompt,
+            faults,
+            secrecy,
+            traffic,
+        } = self;
         let faults = traffic.counting(faults);
         let crowd = Arc::new(Crowd::new(limits.all, limits.each));
         let house = Arc::new(House {
@@ -128,8 +147,14 @@ where
             quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
             closing: AtomicBool::new(false),
             traffic,
+            mailboxes: mailboxes(prompt.is_some() && secrecy.redirect_to.is_none()),
+            turns: AtomicUsize::new(0),
         });
         let (stage, stages) = watch::channel(Stage::Serving);
+        let (doors, fronts) = match &prompt {
+            Some(prompt) if !house.mailboxes.is_empty() => fronts(doors, &house, &crowd, prompt, &stages),
+            _ => (doors, Vec::new()),
+        };
         let at = |house: &Arc<House<S>>| (Arc::clone(house), Arc::clone(&crowd), stages.clone());
         let doors: Vec<_> = doors
             .into_iter()
@@ -148,9 +173,13 @@ where
         stop.await;
         house.closing.store(true, Ordering::Relaxed);
         let _ = stage.send(Stage::LastCall);
+        house.mailboxes.iter().for_each(|mailbox| mailbox.ring());
         let mut all_gone = std::pin::pin!(async {
             for door in doors {
                 let _ = door.await;
+            }
+            for front in fronts {
+                let _ = front.await;
             }
             crowd.all_gone().await;
         });
@@ -176,6 +205,43 @@ where
             let _ = tokio::time::timeout(LAST_WORDS, door).await;
         }
     }
+}
+
+/// One mailbox for each core, if there are loops to look into them.
+fn mailboxes(has_front: bool) -> Vec<Arc<Mailbox>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let count = if has_front { cores } else { 0 };
+    // Without them all goes the other way.
+    (0..count).map_while(|_| Mailbox::new().ok().map(Arc::new)).collect()
+}
+
+/// Puts loops at the doors of clear TCP, and says which doors are left.
+fn fronts<S, F, P>(
+    doors: Vec<Door>,
+    house: &Arc<House<S>>,
+    crowd: &Arc<Crowd>,
+    prompt: &Arc<P>,
+    stages: &watch::Receiver<Stage>,
+) -> (Vec<Door>, Vec<oneshot::Receiver<()>>)
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
+{
+    let (mut clear, mut others) = (Vec::new(), Vec::new());
+    for door in doors {
+        match door {
+            Door { listener: Listener::Tcp(listener), manner: Manner::Clear } => clear.push(listener),
+            door => others.push(door),
+        }
+    }
+    let clear: io::Result<Vec<_>> = clear.into_iter().map(TcpListener::into_std).collect();
+    let started = clear.and_then(|clear| front::start(clear, house, crowd, prompt, stages));
+    let ends = started.unwrap_or_else(|error| {
+        tracing::error!(error = %error, "cannot serve clear connections");
+        Vec::new()
+    });
+    (others, ends)
 }
 
 /// How far a stop has come.
@@ -229,7 +295,7 @@ pub(crate) async fn finish(
 /// What every connection shares.
 pub(crate) struct House<S> {
     pub(crate) trust: Trust,
-    clock: Clock,
+    pub(crate) clock: Clock,
     service: S,
     pub(crate) faults: FaultReplies,
     /// How long a connection may take to finish what it is at.
@@ -238,13 +304,26 @@ pub(crate) struct House<S> {
     pub(crate) http2: http2::Builder<TokioExecutor>,
     pub(crate) redirect_to: Option<u16>,
     pub(crate) public_port: Option<u16>,
-    hsts: Option<HeaderValue>,
+    pub(crate) hsts: Option<HeaderValue>,
     quic_ports: Vec<u16>,
     closing: AtomicBool,
     pub(crate) traffic: Arc<Traffic>,
+    /// Of the loops that answer plain requests.
+    pub(crate) mailboxes: Vec<Arc<Mailbox>>,
+    /// Whose turn it is to take a connection.
+    turns: AtomicUsize,
 }
 
 impl<S> House<S> {
+    /// Gives a connection that rests to one of the loops, or back if there are none any more.
+    pub(crate) fn to_front(&self, guest: Guest) -> Result<(), Guest> {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        match self.mailboxes.get(turn % self.mailboxes.len().max(1)) {
+            Some(mailbox) => mailbox.put(guest),
+            None => Err(guest),
+        }
+    }
+
     /// A seat for one more connection of a caller, or none for a trusted proxy, which brings many; an error if the caller
     /// has as many as they may.
     pub(crate) fn seat(&self, crowd: &Arc<Crowd>, caller: Address) -> Result<Option<Seat>, TooMany> {
@@ -360,15 +439,10 @@ where
     }
     // Hyper writes the date itself; for HTTP/3 nobody else does.
     if version == Version::HTTP_3 {
-        reply.headers_mut().extend(date(now));
+        let date = date(now).and_then(|date| HeaderValue::try_from(date).ok());
+        reply.headers_mut().extend(date.map(|date| (header::DATE, date)));
     }
     mark(reply, &method)
-}
-
-fn date(now: Now) -> Option<(HeaderName, HeaderValue)> {
-    let since_epoch = Duration::from_millis(u64::try_from(now.unix_ms).ok()?);
-    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH.checked_add(since_epoch)?);
-    Some((header::DATE, HeaderValue::try_from(text).ok()?))
 }
 
 /// Whether a request belongs elsewhere. A preflight does not: browsers follow no redirect of one; nor does what a trusted
@@ -454,7 +528,7 @@ pub(crate) mod tests {
     use http_body_util::Full;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpStream;
 
     /// Runs an edge and says what one connection gets until it is closed.
     async fn ask(
@@ -496,6 +570,7 @@ pub(crate) mod tests {
             limits: ConnectionLimits { all: 10, each: 10 },
             drain: Duration::ZERO,
             service,
+            prompt: None,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
             traffic: Arc::default(),
@@ -565,7 +640,7 @@ pub(crate) mod tests {
         edge.doors[0].manner = Manner::Introduced(None);
         edge.trust.proxies = vec!["127.0.0.1/32".parse().unwrap()];
         let address = address(&edge);
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async { _ = stopped.await };
         let serving = tokio::spawn(edge.run(stopped, std::future::pending()));
         let mut stalled = TcpStream::connect(address).await.unwrap();

@@ -2,6 +2,7 @@
 //! speaking HTTP/1 and HTTP/2 with them.
 
 use crate::crowd::Crowd;
+use crate::front::{Beginning, Guest};
 use crate::http1;
 use crate::idle::Idle;
 use crate::listen::BACKLOG;
@@ -25,7 +26,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
 
@@ -177,7 +178,7 @@ pub(crate) async fn accept<S, F>(
     }
 }
 
-fn is_of_the_connection(error: &io::Error) -> bool {
+pub(crate) fn is_of_the_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
@@ -233,7 +234,7 @@ async fn greet<S, F>(
     // What only some connections need is in boxes from here on: an idle one has room for nothing else.
     let stream = match caller {
         Caller::Tcp(stream) => stream,
-        Caller::Unix(stream) => return clear(stream, line, house, stages).await,
+        Caller::Unix(stream) => return drop(clear(stream, line, None, house, stages).await),
     };
     let _ = stream.set_nodelay(true);
     let tls = match manner {
@@ -250,7 +251,7 @@ async fn greet<S, F>(
         }
         Manner::Introduced(tls) => tls,
     };
-    let Some(tls) = tls else { return clear(stream, line, house, stages).await };
+    let Some(tls) = tls else { return drop(clear(stream, line, None, house, stages).await) };
     // A proxy may introduce a caller long before they say anything; and nobody who has only begun to shake hands has asked
     // for anything yet.
     let greeted = tokio::select! {
@@ -260,7 +261,7 @@ async fn greet<S, F>(
     };
     let Ok(Ok(first)) = greeted else { return };
     if first != HANDSHAKE {
-        return clear(stream, line, house, stages).await;
+        return drop(clear(stream, line, None, house, stages).await);
     }
     // Why a handshake failed is the peer's business, like the end of a connection.
     let shaken = tokio::select! {
@@ -285,27 +286,66 @@ async fn greet<S, F>(
     if is_http2 {
         Box::pin(serve_http2(wire, line, house, stages)).await;
     } else {
-        http1::serve(wire, line, house, stages).await;
+        http1::serve(wire, line, None, house, stages).await;
     }
 }
 
-/// Serves a caller without TLS, whose first bytes tell which HTTP is spoken.
-async fn clear<S, F>(
-    stream: impl Stream + Send + 'static,
+/// Serves a connection that comes from the front, and gives it back when it rests.
+pub(crate) async fn take_over<S, F>(
+    guest: Guest,
+    beginning: Beginning,
+    house: Arc<House<S>>,
+    stages: watch::Receiver<Stage>,
+) where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let Guest { mut stream, peer, mut stay, came_ms } = guest;
+    let mut beginning = Some(beginning);
+    loop {
+        let Ok(served) = TcpStream::from_std(stream) else { return };
+        let _ = served.set_nodelay(true);
+        let (begins, mut ended) = (beginning.take().or_else(|| Some(Beginning::default())), stages.clone());
+        let rested = tokio::select! {
+            biased;
+            rested = clear(served, Line::from(peer), begins, Arc::clone(&house), stages.clone()) => rested,
+            () = reached(&mut ended, Stage::Ended) => None,
+        };
+        let Some(Ok(rested)) = rested.map(TcpStream::into_std) else { return };
+        match house.to_front(Guest { stream: rested, peer, stay, came_ms }) {
+            Ok(()) => return,
+            // The loops have ended meanwhile.
+            Err(guest) => (stream, stay) = (guest.stream, guest.stay),
+        }
+    }
+}
+
+/// Serves a caller without TLS, whose first bytes tell which HTTP is spoken. One that comes from the front with a beginning is
+/// given back when it rests.
+async fn clear<T, S, F>(
+    stream: T,
     line: Line,
+    beginning: Option<Beginning>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
-) where
+) -> Option<T>
+where
+    T: Stream + Send + 'static,
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut wire = Wire::new(stream, Arc::clone(&house.faults));
-    let mut beginning = BytesMut::with_capacity(PREFACE.len());
+    let comes_back = beginning.as_ref().map(|beginning| beginning.next);
+    if let Some(Beginning { bytes, unsent, .. }) = beginning {
+        wire.begin_with(bytes, unsent);
+    }
+    let mut first = BytesMut::with_capacity(PREFACE.len());
     let reading = async {
-        while beginning.len() < PREFACE.len() && PREFACE.starts_with(&beginning) {
-            let left = PREFACE.len() - beginning.len();
-            if wire.read_buf(&mut (&mut beginning).limit(left)).await.ok()? == 0 {
+        wire.flush().await.ok()?;
+        while first.len() < PREFACE.len() && PREFACE.starts_with(&first) {
+            let left = PREFACE.len() - first.len();
+            if wire.read_buf(&mut (&mut first).limit(left)).await.ok()? == 0 {
                 return None;
             }
         }
@@ -314,16 +354,16 @@ async fn clear<S, F>(
     let read = tokio::select! {
         biased;
         read = tokio::time::timeout(HEADER_TIMEOUT, reading) => read,
-        () = reached(&mut stages, Stage::Draining) => return,
+        () = reached(&mut stages, Stage::Draining) => return None,
     };
-    let Ok(Some(())) = read else { return };
-    let is_http2 = beginning == PREFACE;
-    wire.give_back(beginning.freeze());
+    let Ok(Some(())) = read else { return None };
+    let is_http2 = first == PREFACE;
+    wire.give_back(first.freeze());
     if is_http2 {
         Box::pin(serve_http2(wire, line, house, stages)).await;
-    } else {
-        http1::serve(wire, line, house, stages).await;
+        return None;
     }
+    http1::serve(wire, line, comes_back, house, stages).await
 }
 
 async fn serve_http2<S, F>(

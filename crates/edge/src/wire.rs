@@ -104,9 +104,28 @@ impl<S: Stream> Wire<S> {
         self.progress.clone()
     }
 
-    /// Takes back bytes that were read too early: they come again.
+    /// Takes back bytes that were read too early: they come again, before any others.
     pub(crate) fn give_back(&mut self, bytes: Bytes) {
-        self.given_back = bytes;
+        self.given_back =
+            if self.given_back.is_empty() { bytes } else { [bytes, self.given_back.clone()].concat().into() };
+    }
+
+    /// Begins with what somebody else has read and not sent.
+    pub(crate) fn begin_with(&mut self, mut bytes: Vec<u8>, unsent: Vec<u8>) {
+        self.pending = unsent.into();
+        if bytes.is_empty() {
+            return;
+        }
+        self.strict.look(&mut bytes);
+        self.given_back = bytes.into();
+        if let Some(socket) = self.stream.tcp() {
+            self.rtt.sample(socket);
+        }
+    }
+
+    /// The stream itself, if nothing was read of it that nobody has seen, or is still to be sent.
+    pub(crate) fn into_stream(self) -> Option<S> {
+        (self.given_back.is_empty() && self.pending.is_empty()).then_some(self.stream)
     }
 
     /// Waits until something comes, or nothing will any more.
@@ -171,7 +190,11 @@ impl<S: Stream> AsyncWrite for Wire<S> {
         ready!(self.poll_pending(cx))?;
         if let Some(own) = hypers_own_answer(bytes) {
             let mut replaced = bytes[..own.begins_at].to_vec();
-            replaced.extend_from_slice(&http1_bytes(mark((self.faults)(own.fault), &Method::GET), own.date));
+            replaced.extend_from_slice(&http1_bytes(
+                mark((self.faults)(own.fault), &Method::GET),
+                own.date,
+                true,
+            ));
             self.pending = replaced.into();
             // The socket may take a part now; the rest goes out with the flush that hyper asks for next.
             return match self.poll_pending(cx) {
@@ -240,8 +263,8 @@ fn hypers_own_answer(bytes: &[u8]) -> Option<HypersOwn<'_>> {
     Some(HypersOwn { begins_at: bytes.len() - head.len(), fault, date })
 }
 
-/// A whole response as bytes of HTTP/1.1, after which the connection closes.
-fn http1_bytes(reply: Reply, date: Option<&[u8]>) -> Vec<u8> {
+/// A whole response as bytes of HTTP/1.1, after which the connection may close.
+pub(crate) fn http1_bytes(reply: Reply, date: Option<&[u8]>, closes: bool) -> Vec<u8> {
     let (head, body) = whole(reply);
     let reason = head.status.canonical_reason().unwrap_or("Error");
     let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", head.status.as_str()).into_bytes();
@@ -254,7 +277,9 @@ fn http1_bytes(reply: Reply, date: Option<&[u8]>) -> Vec<u8> {
     for (name, value) in &head.headers {
         field(name.as_str(), value.as_bytes());
     }
-    field("connection", b"close");
+    if closes {
+        field("connection", b"close");
+    }
     field("content-length", body.len().to_string().as_bytes());
     if let Some(date) = date {
         field("date", date);

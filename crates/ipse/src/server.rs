@@ -12,7 +12,7 @@ use http::Method;
 use ipse_api::{Api, Lookup, Replies};
 use ipse_edge::{
     Acme, BindError, CertificateError, Certificates, Clock, ConnectionLimits, Door, Edge, Entrance, Handed,
-    ListenAddr, Listener, Manner, Opening, QuicDoor, Secrecy, Tls, Traffic, Trust, Visit,
+    ListenAddr, Listener, Manner, Nobody, Opening, QuicDoor, Secrecy, Tls, Traffic, Trust, Visit,
 };
 use ipse_geo::Atlas;
 use ipse_model::Now;
@@ -234,7 +234,7 @@ impl Server {
             Lookup { keys: Arc::clone(&keys), counters: Arc::clone(&counters), atlas: Arc::clone(&atlas) };
         let site_of_house = Arc::clone(&site);
         let house = Arc::new(House {
-            api: Api::new(lookup, &links),
+            api: Arc::new(Api::new(lookup, &links)),
             site: site_of_house,
             atlas: Arc::clone(&atlas),
             doctor,
@@ -289,6 +289,8 @@ impl Server {
             clock: clock.clone(),
             limits: config.limits,
             drain: config.drain,
+            // Counters that are shared are never asked without waiting.
+            prompt: counters.grants().then(|| Arc::clone(&house.api)),
             service: move |visit| {
                 let house = Arc::clone(&house);
                 async move { house.answer(&visit).await }
@@ -478,6 +480,7 @@ fn oversee(
             let operator = Arc::clone(&operator);
             async move { operator.answer(&visit) }
         },
+        prompt: None::<Arc<Nobody>>,
         faults: Arc::new(move |fault| replies.fault(fault)),
         secrecy: Secrecy::default(),
         traffic: Arc::default(),
@@ -551,7 +554,7 @@ async fn keep_fresh(certificates: Arc<Certificates>) {
 
 /// What stands behind the door.
 struct House {
-    api: Api<Engine>,
+    api: Arc<Api<Engine>>,
     site: Arc<Site<Engine>>,
     atlas: Arc<ArcSwap<Atlas>>,
     doctor: Doctor,

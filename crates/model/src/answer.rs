@@ -16,42 +16,44 @@ pub struct Answer<'a> {
     pub found: Written<'a>,
 }
 
-/// Room for nearly every answer, so that writing one allocates once.
-const USUAL_BYTES: usize = 1024;
-
 impl Answer<'_> {
+    /// Room for nearly every answer, so that writing one allocates once.
+    pub const USUAL_BYTES: usize = 1024;
+
     /// The body that `scope` entitles to.
     #[must_use]
     pub fn for_scope(&self, scope: Scope) -> Vec<u8> {
-        let mut json = Vec::with_capacity(USUAL_BYTES);
-        self.write_address(&mut json);
-        if scope >= Scope::Geo {
-            self.write_geo(&mut json);
-        }
-        if scope == Scope::Full {
-            self.write_protocol(&mut json);
-            match self.client.tls_cipher.as_deref() {
-                Some(cipher) => push_all(&mut json, [",\"tls_cipher\":\"", cipher, "\""]),
-                None => push(&mut json, ",\"tls_cipher\":null"),
-            }
-            self.write_path(&mut json);
-            push(&mut json, written::flags(self.found.proxy, self.found.hosting));
-        } else {
-            json.push(b'}');
-        }
+        let mut json = Vec::with_capacity(Self::USUAL_BYTES);
+        self.write_for_scope(scope, &mut json);
         json
     }
 
-    /// The demo's fixed set of fields.
-    #[must_use]
-    pub fn for_demo(&self) -> Vec<u8> {
-        let mut json = Vec::with_capacity(USUAL_BYTES);
-        self.write_address(&mut json);
-        self.write_geo(&mut json);
-        self.write_protocol(&mut json);
-        self.write_path(&mut json);
+    /// Writes the body that `scope` entitles to.
+    pub fn write_for_scope(&self, scope: Scope, json: &mut Vec<u8>) {
+        self.write_address(json);
+        if scope >= Scope::Geo {
+            self.write_geo(json);
+        }
+        if scope == Scope::Full {
+            self.write_protocol(json);
+            match self.client.tls_cipher.as_deref() {
+                Some(cipher) => push_all(json, [",\"tls_cipher\":\"", cipher, "\""]),
+                None => push(json, ",\"tls_cipher\":null"),
+            }
+            self.write_path(json);
+            push(json, written::flags(self.found.proxy, self.found.hosting));
+        } else {
+            json.push(b'}');
+        }
+    }
+
+    /// Writes the demo's fixed set of fields.
+    pub fn write_for_demo(&self, json: &mut Vec<u8>) {
+        self.write_address(json);
+        self.write_geo(json);
+        self.write_protocol(json);
+        self.write_path(json);
         json.push(b'}');
-        json
     }
 
     fn write_address(&self, json: &mut Vec<u8>) {
@@ -213,7 +215,9 @@ mod tests {
         };
         let answer = Answer { client, now: NOON, found };
         let [ip, geo, full] = Scope::ALL.map(|scope| answer.for_scope(scope));
-        [ip, geo, full, answer.for_demo()].map(|json| String::from_utf8(json).unwrap())
+        let mut demo = Vec::new();
+        answer.write_for_demo(&mut demo);
+        [ip, geo, full, demo].map(|json| String::from_utf8(json).unwrap())
     }
 
     #[test]

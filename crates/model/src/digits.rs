@@ -49,7 +49,7 @@ fn longest_zeros(segments: [u16; 8]) -> (usize, usize) {
 }
 
 /// Appends a number in decimal.
-pub(crate) fn write(json: &mut Vec<u8>, mut number: u32) {
+pub fn write(json: &mut Vec<u8>, mut number: u32) {
     if number < 10 {
         json.push(digit(number));
         return;

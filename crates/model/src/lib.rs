@@ -27,6 +27,7 @@ pub use address::Address;
 pub use answer::Answer;
 pub use client::{Client, Colo, HttpVersion, NotAColo, TlsVersion};
 pub use counts::{Counts, OwnCounts};
+pub use digits::write as write_number;
 pub use durations::{DURATION_BOUNDS_NS, DURATION_BUCKETS, Durations, duration_bucket};
 pub use fields::{AddressFields, CipherFields, FlagFields, GeoFields, PathFields, ProtocolFields, Success};
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};

@@ -63,7 +63,7 @@ pub trait Counters: Send + Sync + 'static {
         None
     }
 
-    /// Writes down what was granted. After an error nothing of it may be answered, and all of it stays charged.
+    /// Writes down what was granted. After an error nothing of it may be answered, and none of it is charged.
     fn write(&self, _unwritten: &mut Unwritten) -> Result<(), Error> {
         Ok(())
     }
@@ -81,11 +81,22 @@ pub trait Counters: Send + Sync + 'static {
     fn engine_report(&self) -> CountersReport;
 }
 
-/// What was granted and is not written yet: records of the journal, and the latest moment among them.
+/// What was granted and is not written yet.
 #[derive(Debug, Default)]
 pub struct Unwritten {
+    /// To whom, and when.
+    pub(crate) granted: Vec<(Subject, Now)>,
+    /// Records of the journal, and the latest moment among them.
     pub(crate) records: Vec<u8>,
     pub(crate) latest_ms: u64,
+}
+
+impl Unwritten {
+    /// Whether all that was granted is written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.granted.is_empty()
+    }
 }
 
 /// The engine that a server counts with.

@@ -19,6 +19,14 @@ impl Tally {
         self.add_to(hour_of(now.unix_ms, day), outcomes);
     }
 
+    /// Takes back what was added, unless it is in the database already.
+    pub(crate) fn take_back(&mut self, now: Now, day: Day, outcomes: Outcomes) {
+        let hour = hour_of(now.unix_ms, day);
+        if let Some((_, sum)) = self.0.iter_mut().rev().find(|(counted, _)| *counted == hour) {
+            sum.answered = sum.answered.saturating_sub(outcomes.answered);
+        }
+    }
+
     /// Empties the tally into rows for the database.
     pub(crate) fn take(&mut self, key: KeyId, rows: &mut Vec<OutcomeRow>) {
         rows.extend(self.0.drain(..).map(|(hour, outcomes)| OutcomeRow { key, hour, outcomes }));

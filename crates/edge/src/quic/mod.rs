@@ -306,6 +306,7 @@ fn code(code: Code) -> VarInt {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Nobody;
     use crate::client::{AddressHeader, Trust};
     use crate::clock::Clock;
     use crate::crowd::STRANGERS;
@@ -348,6 +349,7 @@ mod tests {
             limits: ConnectionLimits { all: 10 * STRANGERS, each: 10 * STRANGERS },
             drain: Duration::ZERO,
             service,
+            prompt: None::<Arc<Nobody>>,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
             traffic: Arc::default(),

@@ -4,7 +4,7 @@
 use super::tls::{certificate, output};
 use ipse_edge::{
     AddressHeader, CertificateFiles, Certificates, Clock, ConnectionLimits, Door, Edge, FactHeaders, Handed,
-    ListenAddr, Manner, Opening, QuicDoor, Reply, Secrecy, Tls, Trust, Visit,
+    ListenAddr, Manner, Nobody, Opening, QuicDoor, Reply, Secrecy, Tls, Trust, Visit,
 };
 use ipse_testkit::http3_client;
 use std::net::SocketAddr;
@@ -60,6 +60,7 @@ impl Echo {
                 };
                 Reply::default().map(|_| told.into())
             },
+            prompt: None::<Arc<Nobody>>,
             faults: Arc::new(|_| Reply::default()),
             secrecy: Secrecy::default(),
             traffic: Arc::default(),

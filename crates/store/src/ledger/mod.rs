@@ -22,7 +22,7 @@ use ipse_model::{
 use journal::{Entry, Journal, Segment};
 use papaya::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, mpsc};
 use tokio::sync::{oneshot, watch};
 
@@ -30,6 +30,9 @@ use tokio::sync::{oneshot, watch};
 const MARK_STEP: u32 = 64;
 /// With fewer than these left before the mark, the next one is asked for, so that nobody has to wait for it.
 const MARK_RESERVE: u32 = 32;
+/// As many subjects are folded at once; when more have changed, each waits for its turn. A key that is asked for five times a
+/// second would else be written to the database every second, which costs more than answering it.
+const CELLS_AT_ONCE: usize = 2_000;
 /// A segment is left when it is this old or this large.
 const SEGMENT_MS: u64 = 20_000;
 const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
@@ -42,6 +45,8 @@ pub struct Ledger<G: Ground = Machine> {
     journal: Journal<G::Disk>,
     /// Cells that changed since the last fold.
     changed: mpsc::Sender<Arc<Cell<FileOf<G>>>>,
+    /// How many have ever waited for a fold.
+    queued: AtomicU64,
     /// What only the fold touches.
     folding: tokio::sync::Mutex<Folding<FileOf<G>>>,
     /// The day that the program was started on. The records were asked for nothing before it, so nothing is counted there.
@@ -56,9 +61,18 @@ struct Folding<F> {
     changed: mpsc::Receiver<Arc<Cell<F>>>,
     /// Cells whose burst window may hold memory.
     with_window: Vec<Weak<Cell<F>>>,
-    /// Segments that are no longer appended to.
-    left: Vec<Arc<Segment<F>>>,
+    /// How many of those that waited had their turn.
+    taken: u64,
+    /// Segments that are no longer the active one.
+    left: Vec<Left<F>>,
     segment_since: Option<u64>,
+}
+
+/// A segment that is no longer the active one.
+struct Left<F> {
+    segment: Arc<Segment<F>>,
+    /// Its records are folded when so many of those that waited had their turn; not known as long as somebody may append to it.
+    folded_after: Option<u64>,
 }
 
 /// The counters of one subject.
@@ -172,13 +186,15 @@ impl<G: Ground> Ledger<G> {
             cells.pin().get_or_insert_with(Subject::Demo, || Cell::fresh(Subject::Demo, now.day())),
         );
         let (changed, receiver) = mpsc::channel();
-        let folding = Folding { changed: receiver, with_window, left: Vec::new(), segment_since: None };
+        let folding =
+            Folding { changed: receiver, with_window, taken: 0, left: Vec::new(), segment_since: None };
         let journal = Journal::begin(ground.disk(), journal_folder, boot, &window_copies(&cells, now))?;
         // Their counts are in the database, and their windows in the new segment.
         journal.remove_older()?;
         let (ground, folding, pauses) = (Arc::new(ground), folding.into(), Arc::default());
         let first_day = now.day();
-        Ok(Arc::new(Self { ground, cells, demo, journal, changed, folding, first_day, pauses }))
+        let queued = AtomicU64::new(0);
+        Ok(Arc::new(Self { ground, cells, demo, journal, changed, queued, folding, first_day, pauses }))
     }
 
     /// Folds what changed into the database and lets go of memory and files that are no longer needed. To be called
@@ -189,10 +205,15 @@ impl<G: Ground> Ledger<G> {
             // Before all else: until there is a new segment, nothing can be charged.
             self.leave_segment(&mut folding, now).await?;
         }
-        // Nobody appends to these any more, so the counts that are read below include all their records.
-        let complete: Vec<bool> =
-            folding.left.iter().map(|segment| Arc::strong_count(segment) == 1).collect();
-        let cells: Vec<_> = folding.changed.try_iter().collect();
+        for left in &mut folding.left {
+            // Nobody appends to it any more, so all of its records are of cells that wait here, or have been folded since.
+            if left.folded_after.is_none() && Arc::strong_count(&left.segment) == 1 {
+                fence(Ordering::Acquire);
+                left.folded_after = Some(self.queued.load(Ordering::Acquire));
+            }
+        }
+        let cells: Vec<_> = folding.changed.try_iter().take(CELLS_AT_ONCE).collect();
+        folding.taken += cells.len() as u64;
         let mut rows = Vec::with_capacity(cells.len());
         let mut outcomes = Vec::with_capacity(cells.len());
         let ended: Vec<usize> =
@@ -209,6 +230,13 @@ impl<G: Ground> Ledger<G> {
                 }
                 self.fold_later(&cell, &mut state);
             }
+            // They wait once more, behind all others.
+            let queued = self.queued.load(Ordering::Acquire);
+            folding
+                .left
+                .iter_mut()
+                .filter_map(|left| left.folded_after.as_mut())
+                .for_each(|after| *after = queued);
             return Err(error);
         }
         for (cell, ended) in cells.iter().zip(ended) {
@@ -220,13 +248,14 @@ impl<G: Ground> Ledger<G> {
         folding.with_window.retain(|cell| {
             cell.upgrade().is_some_and(|cell| cell.lock().meter.window_mut().shrink(now.boot_ms))
         });
-        self.tend_segments(&mut folding, &complete, now).await
+        self.tend_segments(&mut folding, now).await
     }
 
     /// Folds exactly, so that not even a new boot withholds anything. To be called when nothing is charged any more.
     pub async fn close(&self, now: Now) -> Result<(), Error> {
         let mut folding = self.folding.lock().await;
         while folding.changed.try_recv().is_ok() {}
+        folding.taken = self.queued.load(Ordering::Acquire);
         folding.left.clear();
         let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
         for cell in self.cells.pin().values() {
@@ -240,21 +269,20 @@ impl<G: Ground> Ledger<G> {
     }
 
     /// Leaves the active segment when it is old or large, and deletes those whose records are in the database
-    /// and too old for any burst window. `complete` tells of each left segment whether it was folded whole.
+    /// and too old for any burst window.
     async fn tend_segments(
         self: &Arc<Self>,
         folding: &mut Folding<FileOf<G>>,
-        complete: &[bool],
         now: Now,
     ) -> Result<(), Error> {
-        let mut complete = complete.iter();
+        let taken = folding.taken;
         let mut done = Vec::new();
-        folding.left.retain(|segment| {
-            let complete = complete.next().is_some_and(|complete| *complete);
-            let old = now.boot_ms.saturating_sub(segment.latest_ms()) >= BURST_WINDOW_MS;
-            let keep = !(old && complete);
+        folding.left.retain(|left| {
+            let is_folded = left.folded_after.is_some_and(|after| taken >= after);
+            let is_old = now.boot_ms.saturating_sub(left.segment.latest_ms()) >= BURST_WINDOW_MS;
+            let keep = !(is_old && is_folded);
             if !keep {
-                done.push(Arc::clone(segment));
+                done.push(Arc::clone(&left.segment));
             }
             keep
         });
@@ -282,7 +310,7 @@ impl<G: Ground> Ledger<G> {
         let ledger = Arc::clone(self);
         let rotating = self.ground.aside(move || ledger.journal.rotate(&[]));
         let left = rotating.await.ok_or(Error::JournalBroken)??;
-        folding.left.push(left);
+        folding.left.push(Left { segment: left, folded_after: None });
         folding.segment_since = Some(now.boot_ms);
         Ok(())
     }
@@ -298,6 +326,7 @@ impl<G: Ground> Ledger<G> {
     /// Has the cell folded with the next ones.
     fn fold_later(&self, cell: &Arc<Cell<FileOf<G>>>, state: &mut State<FileOf<G>>) {
         if !std::mem::replace(&mut state.changed, true) {
+            self.queued.fetch_add(1, Ordering::Release);
             let _ = self.changed.send(Arc::clone(cell));
         }
     }
@@ -340,20 +369,19 @@ impl<G: Ground> Ledger<G> {
         }
         let entry = Entry { mark, ..state.entry(cell.subject, in_window, now.boot_ms) };
         let raised = mark > state.mark.written;
-        match unwritten {
-            Some(unwritten) if !raised => unwritten.add(entry),
+        let segment = match unwritten {
+            Some(unwritten) if !raised => {
+                unwritten.add(entry);
+                None
+            }
             _ => match self.journal.append(entry) {
-                Ok(segment) if raised => {
-                    state.mark.written = mark;
-                    state.mark.segment = Some(segment);
-                }
-                Ok(_) => {}
+                Ok(segment) => Some(segment),
                 Err(error) => {
                     state.meter.take_back(used_before, in_window);
                     return Err(error);
                 }
             },
-        }
+        };
         match charge {
             Charge::Granted(_) => state.count(cell.subject, now, tally::ANSWERED),
             Charge::DayUsedUp(_) => state.count(cell.subject, now, tally::OVER_QUOTA),
@@ -361,6 +389,10 @@ impl<G: Ground> Ledger<G> {
             Charge::BurstExceeded => {}
         }
         self.fold_later(cell, state);
+        if raised {
+            state.mark.written = mark;
+            state.mark.segment = segment;
+        }
         let waits = granted.is_some() && used > state.mark.durable;
         if !raised && !waits {
             return Ok((charge, Then::Answer));
@@ -386,10 +418,27 @@ impl<G: Ground> Ledger<G> {
             return None;
         }
         match self.charge(cell, state, now, Some(unwritten), rule) {
-            Ok((Charge::Granted(allowance), _)) => Some(allowance),
+            Ok((Charge::Granted(allowance), _)) => {
+                unwritten.granted.push((cell.subject, now));
+                Some(allowance)
+            }
             // After an error nothing was charged; and nothing else is possible under the mark.
             Ok((Charge::DayUsedUp(_) | Charge::BurstExceeded, _)) | Err(_) => None,
         }
+    }
+
+    /// Takes back what was granted and could not be written. Others may have been charged since: the journal then tells of one
+    /// more than is counted, and withholds it after a restart.
+    fn take_back(&self, subject: Subject, now: Now) {
+        let cells = self.cells.pin();
+        let Some(cell) = cells.get(&subject) else { return };
+        let mut state = cell.lock();
+        let used = state.meter.used();
+        if state.meter.day() == now.day() && used > 0 {
+            state.meter.take_back(used - 1, subject != Subject::Demo);
+        }
+        let day = now.day().max(state.meter.day());
+        state.tally.take_back(now, day, tally::ANSWERED);
     }
 
     /// Has the written mark synced, and tells `waiter` when it is.
@@ -566,12 +615,16 @@ impl<G: Ground> Counters for Ledger<G> {
     }
 
     fn write(&self, unwritten: &mut Unwritten) -> Result<(), Error> {
-        if unwritten.records.is_empty() {
-            return Ok(());
+        let written = match unwritten.records.is_empty() {
+            true => Ok(()),
+            false => self.journal.append_all(&unwritten.records, unwritten.latest_ms).map(drop),
+        };
+        if written.is_err() {
+            unwritten.granted.iter().rev().for_each(|(subject, now)| self.take_back(*subject, *now));
         }
-        let written = self.journal.append_all(&unwritten.records, unwritten.latest_ms);
+        unwritten.granted.clear();
         unwritten.records.clear();
-        written.map(drop)
+        written
     }
 
     fn note_refusal(&self, key: KeyId, now: Now) {

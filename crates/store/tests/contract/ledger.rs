@@ -3,9 +3,11 @@
 use super::counters::{BOOT, calm, key, remaining};
 use crate::{DAY_MS, NOON, Store, later};
 use ipse_model::KeyState;
-use ipse_model::{Charge, Key, Now};
+use ipse_model::{Charge, Key, KeyId, Now};
 use ipse_store::{Counters, KeyCharge, Ledger, Subject, Unwritten, used_in_journal};
 use std::fs;
+use std::sync::Arc;
+use tokio::task::JoinSet;
 
 const NEXT_BOOT: &str = "00000000-0000-0000-0000-000000000002";
 
@@ -222,4 +224,27 @@ async fn the_demo_is_granted_within_its_mark() {
     drop(ledger);
     let ledger = store.ledger(BOOT, NOON).await;
     assert_eq!(ledger.charge_demo(NOON).await.unwrap().unwrap().remaining, 997);
+}
+
+#[tokio::test]
+async fn many_keys_are_folded_in_turns_and_none_is_forgotten() {
+    // In five turns.
+    const KEYS: i64 = 9_000;
+    let store = super::store().await;
+    let ledger = store.ledger(BOOT, NOON).await;
+    let key = |number: i64| key(KeyId(number), 10);
+    let mut charges = JoinSet::new();
+    for number in 1..=KEYS {
+        let ledger = Arc::clone(&ledger);
+        charges.spawn(async move { remaining(&*ledger, &key(number), NOON).await });
+    }
+    charges.join_all().await;
+    let segments = || fs::read_dir(store.folder.journal()).unwrap().count();
+    // What is old is left, and deleted only when all keys had their turn.
+    let mut seen = Vec::new();
+    for turn in 0..5 {
+        ledger.fold(later(NOON, 120_000 + turn * 60_000)).await.unwrap();
+        seen.push(segments());
+    }
+    assert_eq!(seen, [1, 2, 2, 2, 1]);
 }

@@ -1,0 +1,280 @@
+//! The head of a plain request, read in passing: `GET` of some target by HTTP/1.1 on a connection that stays, and nothing that
+//! would have to be thought about.
+//!
+//! Everything else is not understood here at all. It is left, byte for byte, to hyper, and so is a head of which only a part
+//! has come: what is read here is a small part of what hyper reads, and read as hyper would.
+
+use crate::fields::Fields;
+use http::HeaderName;
+use memchr::memchr;
+
+/// More fields than this are not plain.
+const MOST_FIELDS: usize = 32;
+/// Nor is a longer target.
+const LONGEST_TARGET: usize = 2048;
+
+/// Where a field stands in its head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    name: (u16, u16),
+    value: (u16, u16),
+}
+
+/// A plain request.
+#[derive(Debug)]
+pub(crate) struct Head<'a> {
+    bytes: &'a [u8],
+    fields: &'a [Field],
+    /// Path and query.
+    pub(crate) target: &'a str,
+    /// The value of `Authorization`.
+    pub(crate) authorization: Option<&'a [u8]>,
+    /// The value of `X-Forwarded-Proto`.
+    pub(crate) scheme: Option<&'a [u8]>,
+    /// How many bytes it is long.
+    pub(crate) length: usize,
+}
+
+impl<'a> Head<'a> {
+    /// Reads the head that these bytes begin with, if a whole and plain one is there. `fields` is room for its fields, which is used
+    /// again and again.
+    pub(crate) fn read(bytes: &'a [u8], fields: &'a mut Vec<Field>) -> Option<Self> {
+        fields.clear();
+        let first = line(bytes, 0)?;
+        let target = first.strip_prefix(b"GET ")?.strip_suffix(b" HTTP/1.1")?;
+        let is_plain = target.first() == Some(&b'/') && target.len() <= LONGEST_TARGET;
+        if !is_plain || !all(target, TARGET) {
+            return None;
+        }
+        let (mut authorization, mut scheme, mut hosts) = (None, None, 0);
+        let mut at = first.len() + 2;
+        loop {
+            let line = line(bytes, at)?;
+            let begin = at;
+            at += line.len() + 2;
+            if line.is_empty() {
+                break;
+            }
+            let colon = memchr(b':', line)?;
+            let (name, rest) = line.split_at(colon);
+            let value = trim(&rest[1..]);
+            if name.is_empty() || !all(name, NAME) || !all(value, VALUE) || fields.len() == MOST_FIELDS {
+                return None;
+            }
+            match Known::of(name) {
+                Known::Host => {
+                    hosts += 1;
+                    if !all(value, HOST) {
+                        return None;
+                    }
+                }
+                // Of several the library takes the first.
+                Known::Authorization if authorization.is_some() => return None,
+                Known::Authorization => authorization = Some(value),
+                Known::Scheme if scheme.is_some() => return None,
+                Known::Scheme => scheme = Some(value),
+                Known::Connection if value.eq_ignore_ascii_case(b"keep-alive") => {}
+                Known::Connection | Known::Unusual => return None,
+                Known::Other => {}
+            }
+            let place = |part: &[u8], from: usize| {
+                Some((u16::try_from(from).ok()?, u16::try_from(from + part.len()).ok()?))
+            };
+            // Where the value begins follows from how much of the line is behind it.
+            let blanks = rest.len() - 1 - trim_start(&rest[1..]).len();
+            fields
+                .push(Field { name: place(name, begin)?, value: place(value, begin + colon + 1 + blanks)? });
+        }
+        let target = std::str::from_utf8(target).ok().filter(|_| hosts == 1)?;
+        Some(Self { bytes, fields, target, authorization, scheme, length: at })
+    }
+
+    fn part(&self, (from, to): (u16, u16)) -> &'a [u8] {
+        self.bytes.get(usize::from(from)..usize::from(to)).unwrap_or_default()
+    }
+}
+
+impl Fields for Head<'_> {
+    fn lines<'a>(&'a self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> {
+        let name = name.as_str().as_bytes();
+        let of_name = move |field: &&Field| self.part(field.name).eq_ignore_ascii_case(name);
+        self.fields.iter().filter(of_name).map(|field| self.part(field.value))
+    }
+}
+
+/// What a field may be to us.
+enum Known {
+    Host,
+    Authorization,
+    Connection,
+    Scheme,
+    /// Says something about a body, or asks for more than an answer.
+    Unusual,
+    Other,
+}
+
+impl Known {
+    fn of(name: &[u8]) -> Self {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            4 if is(b"host") => Self::Host,
+            13 if is(b"authorization") => Self::Authorization,
+            10 if is(b"connection") => Self::Connection,
+            17 if is(b"x-forwarded-proto") => Self::Scheme,
+            14 if is(b"content-length") || is(b"http2-settings") => Self::Unusual,
+            17 if is(b"transfer-encoding") => Self::Unusual,
+            6 if is(b"expect") => Self::Unusual,
+            7 if is(b"upgrade") || is(b"trailer") => Self::Unusual,
+            2 if is(b"te") => Self::Unusual,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The line that begins there, without its end; `None` if its end has not come, or is no proper one.
+fn line(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    let rest = bytes.get(at..)?;
+    rest[..memchr(b'\n', rest)?].strip_suffix(b"\r")
+}
+
+fn trim_start(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = value {
+        value = rest;
+    }
+    value
+}
+
+fn trim(value: &[u8]) -> &[u8] {
+    let mut value = trim_start(value);
+    while let [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// What bytes may stand in, a bit for each.
+const TARGET: u8 = 1;
+const NAME: u8 = 2;
+const VALUE: u8 = 4;
+const HOST: u8 = 8;
+
+static MAY_STAND: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        table[byte] = VALUE;
+        byte += 1;
+    }
+    let table =
+        allow(table, b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", TARGET | NAME | HOST);
+    allow(allow(allow(table, b"/?&=%+-._~,:", TARGET), b"-_", NAME), b"-._~:[]", HOST)
+};
+
+const fn allow(mut table: [u8; 256], bytes: &[u8], places: u8) -> [u8; 256] {
+    let mut at = 0;
+    while at < bytes.len() {
+        table[bytes[at] as usize] |= places;
+        at += 1;
+    }
+    table
+}
+
+/// Whether all these bytes may stand there. All are looked at, which is quicker than to stop at the first that may not.
+fn all(bytes: &[u8], place: u8) -> bool {
+    bytes.iter().fold(place, |places, byte| places & MAY_STAND[usize::from(*byte)]) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::{ACCEPT, AUTHORIZATION};
+    use proptest::prelude::*;
+
+    const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+    #[track_caller]
+    fn check(text: &str, is_plain: bool) {
+        assert_eq!(Head::read(text.as_bytes(), &mut Vec::new()).is_some(), is_plain, "{text:?}");
+    }
+
+    /// A request with these lines beside the one that every request has.
+    fn with(lines: &str) -> String {
+        format!("GET /api/v1/ip HTTP/1.1\r\nhost: example.com\r\n{lines}\r\n")
+    }
+
+    #[test]
+    fn a_plain_request_is_read_up_to_its_end() {
+        let text = "GET /api/v1/ip?scope=geo&key=a%20b HTTP/1.1\r\nHost: [::1]:8080\r\nauthorization:\t Bearer x \r\n\
+                    Accept: */*\r\nX-Forwarded-For: 192.0.2.1\r\nx-forwarded-for:\r\nConnection: Keep-Alive\r\n\r\nGET /";
+        let mut fields = Vec::new();
+        let head = Head::read(text.as_bytes(), &mut fields).unwrap();
+        assert_eq!(&text[head.length..], "GET /");
+        assert_eq!(head.target, "/api/v1/ip?scope=geo&key=a%20b");
+        assert_eq!(head.authorization, Some(b"Bearer x".as_slice()));
+        assert_eq!(head.lines(&AUTHORIZATION).collect::<Vec<_>>(), [b"Bearer x"]);
+        assert_eq!(head.only_line(&ACCEPT), Some(b"*/*".as_slice()));
+        assert_eq!(head.lines(&X_FORWARDED_FOR).collect::<Vec<_>>(), [b"192.0.2.1".as_slice(), b""]);
+        assert_eq!(head.only_line(&X_FORWARDED_FOR), None);
+    }
+
+    #[test]
+    fn what_has_to_be_thought_about_is_not_plain() {
+        check(&with(""), true);
+        for line in [
+            "content-length: 0",
+            "Transfer-Encoding: chunked",
+            "connection: close",
+            "connection: keep-alive, te",
+            "Upgrade: h2c",
+            "expect: 100-continue",
+            "TE: trailers",
+            "trailer: x",
+            "http2-settings: x",
+            "host: example.com",
+            "authorization: a\r\nauthorization: b",
+            "x-forwarded-proto: http\r\nx-forwarded-proto: https",
+            " folded: x",
+            "no colon",
+            ": nameless",
+            "na me: x",
+            "name : x",
+            "x: a\tb",
+            "x: \u{e4}",
+            "x: \u{7f}",
+        ] {
+            check(&with(&format!("{line}\r\n")), false);
+        }
+        check(&with(&"x: y\r\n".repeat(31)), true);
+        check(&with(&"x: y\r\n".repeat(32)), false);
+    }
+
+    #[test]
+    fn what_is_no_whole_request_of_http_1_1_is_not_plain() {
+        let plain = with("");
+        (0..plain.len()).for_each(|length| check(&plain[..length], false));
+        check(&plain.replace("HTTP/1.1", "HTTP/1.0"), false);
+        check(&plain.replace("GET", "HEAD"), false);
+        check(&plain.replace("GET", "get"), false);
+        check(&plain.replace("GET ", "GET  "), false);
+        check(&plain.replace("/api", "http://example.com/api"), false);
+        check(&plain.replace("/api", "/<api"), false);
+        check(&plain.replace("/api", &format!("/{}", "a".repeat(2048))), false);
+        check(&plain.replace("host: example.com", "host: example com"), false);
+        check(&plain.replace("host: example.com\r\n", ""), false);
+        check(&plain.replace("\r\nhost", "\nhost"), false);
+        check(&plain.replace("com\r\n", "com\n"), false);
+        check(&format!("\r\n{plain}"), false);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_left(bytes in prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b':'), any::<u8>()], 0..200)) {
+            let text = [with("").as_bytes(), &bytes].concat();
+            for begin in 0..text.len().min(60) {
+                if let Some(head) = Head::read(&text[begin..], &mut Vec::new()) {
+                    prop_assert!(head.length <= text.len() - begin);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The front: plain lookups on clear connections, answered by a loop of our own on each core.
+//!
+//! One turn of the loop (`turn.rs`) reads what came on some connections, has each request decided, has all that was decided
+//! kept in one step, and only then sends the answers. So a turn costs one write to the journal, and a request two calls of the
+//! kernel. A connection rests here without any buffer.
+//!
+//! What is not plain, or cannot be answered at once, goes to hyper with its connection and every byte that was read of it
+//! (`tcp::take_over`), and the connection comes back when it rests. When the doors are closed all connections go there: how
+//! callers are let go in peace is known in one place.
+
+mod head;
+mod mailbox;
+mod turn;
+
+pub(crate) use mailbox::Mailbox;
+
+use crate::crowd::{Crowd, Place, Seat};
+use crate::http1::Next;
+use crate::idle::LIFETIME;
+use crate::listen::BACKLOG;
+use crate::prompt::Prompt;
+use crate::reply::Reply;
+use crate::serve::{HEADER_TIMEOUT, House, IDLE_TIMEOUT, Stage, Visit};
+use crate::tcp::{is_of_the_connection, take_over};
+use crate::traffic::{Presence, Way};
+use crate::wire::WRITE_TIMEOUT;
+use ipse_model::Address;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{oneshot, watch};
+use turn::Turn;
+
+/// As many connections are looked at in one turn: the first that is read waits for the last.
+const EVENTS: usize = 32;
+/// How often it is looked who has stayed too long, in milliseconds.
+const SWEEP_EVERY_MS: u64 = 1_000;
+/// What events of the mailbox are marked with; those of doors follow, and then those of connections.
+const MAIL: u64 = 0;
+const FIRST_DOOR: u64 = 1;
+/// What is waited for on a connection that rests.
+const SOMETHING_COMES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// What a connection holds for as long as it is open.
+pub(crate) struct Stay {
+    pub(crate) place: Option<Place>,
+    pub(crate) _seat: Option<Seat>,
+    pub(crate) _presence: Presence,
+}
+
+/// A connection, here or on its way between here and hyper.
+pub(crate) struct Guest {
+    pub(crate) stream: TcpStream,
+    pub(crate) peer: Address,
+    pub(crate) stay: Stay,
+    /// When it came, by the time since boot.
+    pub(crate) came_ms: u64,
+}
+
+/// What a connection begins with that hyper takes over.
+#[derive(Default)]
+pub(crate) struct Beginning {
+    /// What was read of it and not answered.
+    pub(crate) bytes: Vec<u8>,
+    /// What is still to be sent before anything else.
+    pub(crate) unsent: Vec<u8>,
+    /// When it comes back: as soon as it rests, or not before its caller takes their time.
+    pub(crate) next: Next,
+}
+
+/// A connection that rests here.
+struct Resting {
+    guest: Guest,
+    /// When something was last asked or sent.
+    active_ms: u64,
+    was_asked: bool,
+    /// Whether its answers leave at once even if the one before is not acknowledged.
+    is_hasty: bool,
+    waits_for_room: bool,
+    /// What there was no room for, and what comes behind it.
+    unsent: Vec<u8>,
+    leaves: Option<Beginning>,
+}
+
+/// One loop.
+struct Front<S, P: Prompt> {
+    epoll: OwnedFd,
+    doors: Arc<Vec<TcpListener>>,
+    /// Whether callers are let in at a door now.
+    is_open: Vec<bool>,
+    mailbox: Arc<Mailbox>,
+    house: Arc<House<S>>,
+    crowd: Arc<Crowd>,
+    stages: watch::Receiver<Stage>,
+    runtime: Handle,
+    connections: Vec<Option<Resting>>,
+    free: Vec<usize>,
+    turn: Turn<P>,
+    swept_ms: u64,
+}
+
+/// Starts a loop for each mailbox of the house, all at the same doors. What is returned comes when they have ended.
+pub(crate) fn start<S, F, P>(
+    doors: Vec<TcpListener>,
+    house: &Arc<House<S>>,
+    crowd: &Arc<Crowd>,
+    prompt: &Arc<P>,
+    stages: &watch::Receiver<Stage>,
+) -> io::Result<Vec<oneshot::Receiver<()>>>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
+{
+    let doors = Arc::new(doors);
+    let mut ends = Vec::new();
+    for mailbox in &house.mailboxes {
+        let mut front = Front {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            doors: Arc::clone(&doors),
+            is_open: vec![false; doors.len()],
+            mailbox: Arc::clone(mailbox),
+            house: Arc::clone(house),
+            crowd: Arc::clone(crowd),
+            stages: stages.clone(),
+            runtime: Handle::current(),
+            connections: Vec::new(),
+            free: Vec::new(),
+            turn: Turn::new(Arc::clone(prompt)),
+            swept_ms: 0,
+        };
+        epoll::add(&front.epoll, &**mailbox, EventData::new_u64(MAIL), EventFlags::IN)?;
+        for door in 0..doors.len() {
+            front.set_open(door, true)?;
+        }
+        let (ending, end) = oneshot::channel();
+        std::thread::Builder::new().name("front".into()).spawn(move || {
+            front.run();
+            let _ = ending.send(());
+        })?;
+        ends.push(end);
+    }
+    Ok(ends)
+}
+
+impl<S, F, P> Front<S, P>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
+{
+    fn run(&mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let first_connection = FIRST_DOOR + self.doors.len() as u64;
+        while !self.house.is_closing() {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::error!(error = %error, "a loop cannot wait for connections any more");
+                    break;
+                }
+            }
+            for event in &events {
+                let (flags, what) = (event.flags, event.data.u64());
+                let place = |first: u64| usize::try_from(what - first).unwrap_or(usize::MAX);
+                match what {
+                    MAIL => self.receive(),
+                    door if door < first_connection => {
+                        self.accept(place(FIRST_DOOR));
+                    }
+                    _ => self.look_at(place(first_connection), flags),
+                }
+            }
+            self.end_turn();
+            self.sweep();
+        }
+        self.leave();
+    }
+
+    /// Lets callers in at a door, or leaves them in the kernel's queue.
+    fn set_open(&mut self, door: usize, is_open: bool) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_open[door], is_open) == is_open {
+            return Ok(());
+        }
+        let listener = &self.doors[door];
+        if is_open {
+            // Of several loops one is woken for a caller.
+            let what = EventData::new_u64(FIRST_DOOR + door as u64);
+            epoll::add(&self.epoll, listener, what, EventFlags::IN | EventFlags::EXCLUSIVE)?;
+        } else {
+            epoll::delete(&self.epoll, listener)?;
+        }
+        Ok(())
+    }
+
+    fn open_all(&mut self) {
+        for door in 0..self.doors.len() {
+            if let Err(error) = self.set_open(door, true) {
+                tracing::warn!(error = %error, "cannot accept connections, trying again");
+            }
+        }
+    }
+
+    /// Lets one caller in, if one waits: for the next one another loop may have more time.
+    fn accept(&mut self, door: usize) -> bool {
+        let accepted = acceptfrom_with(&self.doors[door], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(Errno::AGAIN | Errno::INTR) => return false,
+            Err(error) if is_of_the_connection(&error.into()) => return true,
+            Err(error) => {
+                tracing::warn!(error = %error, "cannot accept connections, trying again");
+                // With the next sweep.
+                let _ = self.set_open(door, false);
+                return false;
+            }
+        };
+        let Some(address) = address.and_then(|address| SocketAddr::try_from(address).ok()) else {
+            return true;
+        };
+        let peer = Address::new(address.ip());
+        let Ok(seat) = self.house.seat(&self.crowd, peer) else {
+            self.house.traffic.over_limit(Way::Clear);
+            return true;
+        };
+        let stay = Stay {
+            place: self.crowd.free_place(),
+            _seat: seat,
+            _presence: self.house.traffic.enter(Way::Clear),
+        };
+        let came_ms = self.house.clock.now().boot_ms;
+        let mut guest = Guest { stream: stream.into(), peer, stay, came_ms };
+        if guest.stay.place.is_some() {
+            self.seat(guest, false);
+            return true;
+        }
+        // Beyond the limit one connection for each loop waits here, and the others in the kernel's queue.
+        let _ = self.set_open(door, false);
+        let (crowd, mailbox) = (Arc::clone(&self.crowd), Arc::clone(&self.mailbox));
+        let (house, stages) = (Arc::clone(&self.house), self.stages.clone());
+        self.runtime.spawn(async move {
+            guest.stay.place = crowd.place().await;
+            if let Err(guest) = mailbox.put(guest) {
+                take_over(guest, Beginning::default(), house, stages).await;
+            }
+        });
+        true
+    }
+
+    /// Takes those who come from elsewhere. Who waited for a place is among them, so the doors may be open again.
+    fn receive(&mut self) {
+        let guests = self.mailbox.take();
+        guests.into_iter().for_each(|guest| self.seat(guest, true));
+        self.open_all();
+    }
+
+    /// Keeps a connection here until something comes.
+    fn seat(&mut self, guest: Guest, was_asked: bool) {
+        let connection = self.free.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        // Who cannot be waited for is let go.
+        if epoll::add(&self.epoll, &guest.stream, self.mark_of(connection), SOMETHING_COMES).is_err() {
+            return self.free.push(connection);
+        }
+        let active_ms = self.house.clock.now().boot_ms;
+        self.connections[connection] = Some(Resting {
+            guest,
+            active_ms,
+            was_asked,
+            // Hyper wants it so.
+            is_hasty: was_asked,
+            waits_for_room: false,
+            unsent: Vec::new(),
+            leaves: None,
+        });
+    }
+
+    fn mark_of(&self, connection: usize) -> EventData {
+        EventData::new_u64(FIRST_DOOR + (self.doors.len() + connection) as u64)
+    }
+
+    /// Takes a connection from its place here.
+    fn unseat(&mut self, connection: usize) -> Option<Resting> {
+        let resting = self.connections.get_mut(connection)?.take()?;
+        self.free.push(connection);
+        Some(resting)
+    }
+
+    /// Ends a connection.
+    fn close(&mut self, connection: usize) {
+        drop(self.unseat(connection));
+    }
+
+    /// Gives a connection to hyper.
+    fn hand_over(&mut self, connection: usize, mut beginning: Beginning) {
+        let Some(Resting { guest, unsent, leaves, .. }) = self.unseat(connection) else { return };
+        if let Some(leaves) = leaves {
+            beginning = leaves;
+        }
+        beginning.unsent = unsent;
+        if epoll::delete(&self.epoll, &guest.stream).is_ok() {
+            let taking = take_over(guest, beginning, Arc::clone(&self.house), self.stages.clone());
+            self.runtime.spawn(taking);
+        }
+    }
+
+    /// Lets go of those who have stayed too long, once a second.
+    fn sweep(&mut self) {
+        let now_ms = self.house.clock.now().boot_ms;
+        if now_ms.saturating_sub(self.swept_ms) < SWEEP_EVERY_MS {
+            return;
+        }
+        self.swept_ms = now_ms;
+        let passed =
+            |since_ms: u64, limit: Duration| u128::from(now_ms.saturating_sub(since_ms)) >= limit.as_millis();
+        let is_over = |resting: &Resting| {
+            let patience = match (resting.waits_for_room, resting.was_asked) {
+                (true, _) => WRITE_TIMEOUT,
+                (false, true) => IDLE_TIMEOUT,
+                (false, false) => HEADER_TIMEOUT,
+            };
+            let is_old = passed(resting.guest.came_ms, LIFETIME);
+            passed(resting.active_ms, patience) || (is_old && !resting.waits_for_room)
+        };
+        for connection in 0..self.connections.len() {
+            if self.connections[connection].as_ref().is_some_and(is_over) {
+                self.close(connection);
+            }
+        }
+        self.open_all();
+    }
+
+    /// Gives everybody to hyper, who knows how callers are let go; those too who wait in the kernel's queue, and would be sent
+    /// away with the door.
+    fn leave(&mut self) {
+        for door in 0..self.doors.len() {
+            // But not for ever.
+            for _ in 0..BACKLOG {
+                if !self.is_open[door] || !self.accept(door) {
+                    break;
+                }
+            }
+        }
+        let guests = self.mailbox.close();
+        guests.into_iter().for_each(|guest| self.seat(guest, true));
+        for connection in 0..self.connections.len() {
+            self.hand_over(connection, Beginning::default());
+        }
+    }
+}

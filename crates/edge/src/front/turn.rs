@@ -1,0 +1,268 @@
+//! One turn: what came is read and decided, what was decided is kept, and then the answers leave.
+
+use super::head::{Field, Head};
+use super::{Beginning, Front, Guest, SOMETHING_COMES};
+use crate::client::{Arrival, Connection};
+use crate::fault::HttpFault;
+use crate::http1::Next;
+use crate::prompt::{Ask, Draft, Prompt};
+use crate::reply::{MARK, Reply, date, mark};
+use crate::rtt::rtt_ms;
+use crate::serve::{House, Visit};
+use crate::wire::http1_bytes;
+use http::Method;
+use ipse_model::{Client, HttpVersion, Now, write_number};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// As much is read of a connection at once. A head that does not fit is not plain.
+const READ_BYTES: usize = 8 * 1024;
+/// What is waited for on a connection whose peer is slow to read.
+const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::ET);
+/// As many requests of one connection are answered in one turn: others wait for theirs.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// What a loop keeps from turn to turn, so that it need not be made anew.
+pub(super) struct Turn<P: Prompt> {
+    prompt: Arc<P>,
+    decided: P::Turn,
+    /// What was read of the connection that is looked at.
+    input: Vec<u8>,
+    fields: Vec<Field>,
+    draft: Draft,
+    /// The answers of this turn, one behind the other.
+    output: Vec<u8>,
+    due: Vec<Due>,
+    /// The second that `date` tells.
+    second: i64,
+    date: String,
+}
+
+/// What is due to a connection at the end of the turn.
+struct Due {
+    connection: usize,
+    /// How many requests are answered, and where the answers stand among all.
+    requests: usize,
+    answers: Range<usize>,
+    /// Behind them hyper takes over.
+    leaves: Option<Beginning>,
+    /// The peer has closed its side.
+    is_last: bool,
+}
+
+/// How far the requests of a connection were answered.
+struct Answered {
+    requests: usize,
+    /// How many bytes they were.
+    bytes: usize,
+    /// When somebody who goes on from there may give the connection back.
+    next: Next,
+}
+
+/// What came of asking whoever answers at once.
+enum Said {
+    Answer,
+    Nothing,
+    Panicked,
+}
+
+impl<P: Prompt> Turn<P> {
+    pub(super) fn new(prompt: Arc<P>) -> Self {
+        Self {
+            prompt,
+            decided: P::Turn::default(),
+            input: Vec::with_capacity(READ_BYTES),
+            fields: Vec::new(),
+            draft: Draft::default(),
+            output: Vec::new(),
+            due: Vec::new(),
+            second: i64::MIN,
+            date: String::new(),
+        }
+    }
+
+    /// Answers the requests that were read, as far as they are plain and can be answered at once.
+    fn answer_all<S>(&mut self, house: &House<S>, guest: &Guest) -> Answered {
+        let mut answered = Answered { requests: 0, bytes: 0, next: Next::Soon };
+        while answered.requests < REQUESTS_AT_ONCE {
+            let Self { prompt, decided, input, fields, draft, .. } = self;
+            let Some(head) = Head::read(&input[answered.bytes..], fields) else { break };
+            // What a proxy received by HTTPS is answered with one more field.
+            if house.hsts.is_some() && head.scheme == Some(b"https") {
+                break;
+            }
+            let (now, stopwatch) = house.clock.begin();
+            let client = client(house, guest, &head);
+            let Head { target, authorization, length, .. } = head;
+            let ask = Ask { target, authorization, client: &client, now, stopwatch: &stopwatch };
+            let said = catch_unwind(AssertUnwindSafe(|| {
+                draft.head.clear();
+                draft.body.clear();
+                if prompt.answer(&ask, decided, draft) { Said::Answer } else { Said::Nothing }
+            }));
+            self.tell_time(now);
+            match said.unwrap_or(Said::Panicked) {
+                Said::Answer => self.write(),
+                Said::Panicked => {
+                    let fault = mark((house.faults)(HttpFault::Panicked), &Method::GET);
+                    self.output.extend(http1_bytes(fault, Some(self.date.as_bytes()), false));
+                }
+                Said::Nothing => return Answered { next: Next::Later, ..answered },
+            }
+            answered.requests += 1;
+            answered.bytes += length;
+        }
+        answered
+    }
+
+    fn tell_time(&mut self, now: Now) {
+        if self.second != now.unix_seconds() {
+            (self.second, self.date) = (now.unix_seconds(), date(now).unwrap_or_default());
+        }
+    }
+
+    /// Writes the answer that was drafted, with what hyper and the edge add to every one.
+    fn write(&mut self) {
+        let Self { draft, output, date, .. } = self;
+        output.extend_from_slice(&draft.head);
+        output.extend_from_slice(MARK);
+        output.extend_from_slice(b"content-length: ");
+        write_number(output, u32::try_from(draft.body.len()).unwrap_or(u32::MAX));
+        output.extend_from_slice(b"\r\ndate: ");
+        output.extend_from_slice(date.as_bytes());
+        output.extend_from_slice(b"\r\n\r\n");
+        output.extend_from_slice(&draft.body);
+    }
+}
+
+/// Who asks. Once a proxy speaks for the caller, the round trip to the proxy says nothing about them, and is not asked for.
+fn client<S>(house: &House<S>, guest: &Guest, head: &Head<'_>) -> Client {
+    let mut connection = Connection {
+        peer: guest.peer,
+        arrival: Arrival::Socket,
+        http: Some(HttpVersion::Http11),
+        tls: None,
+        rtt_ms: None,
+    };
+    let reported = house.trust.reported(&connection, head);
+    if reported.is_none() {
+        connection.rtt_ms = rtt_ms(&guest.stream);
+    }
+    house.trust.client_of(reported.as_ref(), &connection, head)
+}
+
+impl<S, F, P> Front<S, P>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
+{
+    /// Something happened on a connection.
+    pub(super) fn look_at(&mut self, connection: usize, flags: EventFlags) {
+        let Some(resting) = self.connections.get(connection).and_then(Option::as_ref) else { return };
+        if resting.waits_for_room {
+            return self.send_rest(connection);
+        }
+        let turn = &mut self.turn;
+        turn.input.clear();
+        match recv(&resting.guest.stream, spare_capacity(&mut turn.input), RecvFlags::empty()) {
+            Ok((_, length)) if length > 0 => {}
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Ok(_) | Err(_) => return self.close(connection),
+        }
+        let begin = turn.output.len();
+        let Answered { requests, bytes, next } = turn.answer_all(&self.house, &resting.guest);
+        // What did not fit is still in the socket, of which nobody tells again.
+        let is_all = bytes == turn.input.len() && bytes < READ_BYTES;
+        let leaves =
+            (!is_all).then(|| Beginning { bytes: turn.input[bytes..].to_vec(), unsent: Vec::new(), next });
+        let is_last = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        turn.due.push(Due { connection, requests, answers: begin..turn.output.len(), leaves, is_last });
+    }
+
+    /// Has what was decided kept, and then sends the answers.
+    pub(super) fn end_turn(&mut self) {
+        if self.turn.due.is_empty() {
+            return;
+        }
+        let now = self.house.clock.now();
+        self.turn.tell_time(now);
+        let failed = self.turn.prompt.keep(&mut self.turn.decided, now).err();
+        let failed = failed
+            .map(|reply| http1_bytes(mark(*reply, &Method::GET), Some(self.turn.date.as_bytes()), false));
+        let mut due = std::mem::take(&mut self.turn.due);
+        let mut output = std::mem::take(&mut self.turn.output);
+        for Due { connection, requests, answers, leaves, is_last } in due.drain(..) {
+            let is_there = match &failed {
+                _ if requests == 0 => true,
+                None => self.send(connection, &output[answers], now),
+                // Nobody is told what may be forgotten.
+                Some(failed) => self.send(connection, &failed.repeat(requests), now),
+            };
+            if !is_there {
+                self.close(connection);
+                continue;
+            }
+            let Some(resting) = self.connections[connection].as_mut() else { continue };
+            if resting.waits_for_room {
+                resting.leaves = leaves;
+                continue;
+            }
+            match leaves {
+                Some(beginning) => self.hand_over(connection, beginning),
+                None if is_last => self.close(connection),
+                None => {}
+            }
+        }
+        output.clear();
+        (self.turn.due, self.turn.output) = (due, output);
+    }
+
+    /// Sends as much as there is room for, and has the rest wait. Says whether the connection still stands.
+    fn send(&mut self, connection: usize, bytes: &[u8], now: Now) -> bool {
+        let what = self.mark_of(connection);
+        let Some(resting) = self.connections[connection].as_mut() else { return false };
+        if resting.was_asked && !resting.is_hasty {
+            // Of those who ask again, some do not wait for the answer before.
+            resting.is_hasty = true;
+            let _ = resting.guest.stream.set_nodelay(true);
+        }
+        (resting.was_asked, resting.active_ms) = (true, now.boot_ms);
+        let sent = match send(&resting.guest.stream, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => return false,
+        };
+        let had_to_wait = std::mem::replace(&mut resting.waits_for_room, sent < bytes.len());
+        if resting.waits_for_room {
+            resting.unsent = bytes[sent..].to_vec();
+        }
+        if resting.waits_for_room == had_to_wait {
+            return true;
+        }
+        // Registering anew tells of what came meanwhile.
+        let waits_for = if had_to_wait { SOMETHING_COMES } else { ROOM };
+        epoll::modify(&self.epoll, &resting.guest.stream, what, waits_for).is_ok()
+    }
+
+    /// There is room for more of what could not be sent, or the peer is gone.
+    fn send_rest(&mut self, connection: usize) {
+        let now = self.house.clock.now();
+        let Some(resting) = self.connections[connection].as_mut() else { return };
+        let unsent = std::mem::take(&mut resting.unsent);
+        if !self.send(connection, &unsent, now) {
+            return self.close(connection);
+        }
+        let Some(resting) = self.connections[connection].as_mut() else { return };
+        if !resting.waits_for_room
+            && let Some(beginning) = resting.leaves.take()
+        {
+            self.hand_over(connection, beginning);
+        }
+    }
+}
