@@ -29,7 +29,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Serves a connection on which HTTP/1 is spoken. One that `comes_back` is given back when it rests.
 pub(crate) async fn serve<T, S, F>(
     mut wire: Wire<T>,
-    line: Line,
+    line: Arc<Line>,
     comes_back: Option<Next>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
@@ -39,7 +39,7 @@ where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let (idle, rtt, progress, line) = (Idle::default(), wire.rtt(), wire.progress(), Arc::new(line));
+    let (idle, rtt, progress) = (Idle::default(), wire.rtt(), wire.progress());
     let mut service = {
         let (house, idle, progress) = (Arc::clone(&house), idle.clone(), progress.clone());
         service_fn(move |request: Request<Incoming>| {

@@ -147,7 +147,7 @@ where
             quic_ports: quic_doors.iter().filter_map(|door| Some(door.local_addr().ok()?.port())).collect(),
             closing: AtomicBool::new(false),
             traffic,
-            mailboxes: mailboxes(prompt.is_some() && secrecy.redirect_to.is_none()),
+            mailboxes: mailboxes(prompt.is_some()),
             turns: AtomicUsize::new(0),
         });
         let (stage, stages) = watch::channel(Stage::Serving);
@@ -231,7 +231,12 @@ where
     let (mut clear, mut others) = (Vec::new(), Vec::new());
     for door in doors {
         match door {
-            Door { listener: Listener::Tcp(listener), manner: Manner::Clear } => clear.push(listener),
+            // Where everybody is sent elsewhere, nothing is looked up.
+            Door { listener: Listener::Tcp(listener), manner: Manner::Clear }
+                if house.redirect_to.is_none() =>
+            {
+                clear.push(listener);
+            }
             door => others.push(door),
         }
     }
@@ -315,6 +320,20 @@ pub(crate) struct House<S> {
 }
 
 impl<S> House<S> {
+    /// Whether a connection on this line may be given to the front.
+    pub(crate) fn has_front_for(&self, line: &Line) -> bool {
+        !self.mailboxes.is_empty() && line.redirect_to.is_none() && !self.is_closing()
+    }
+
+    /// What every answer on a line tells, as lines of HTTP/1.
+    pub(crate) fn told_on(&self, line: &Line) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for (name, value) in told(self, line, line.tls.is_some()) {
+            lines.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        lines
+    }
+
     /// Gives a connection that rests to one of the loops, or back if there are none any more.
     pub(crate) fn to_front(&self, guest: Guest) -> Result<(), Guest> {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
@@ -356,17 +375,19 @@ pub(crate) struct Line {
     pub(crate) redirect_to: Option<u16>,
     /// Where else the same is served.
     pub(crate) alt_svc: Option<HeaderValue>,
+    /// What every answer tells because of TLS, as lines of HTTP/1.
+    pub(crate) told: Vec<u8>,
 }
 
 impl From<Address> for Line {
     fn from(peer: Address) -> Self {
-        Self { peer, introduced: None, tls: None, redirect_to: None, alt_svc: None }
+        Self { peer, introduced: None, tls: None, redirect_to: None, alt_svc: None, told: Vec::new() }
     }
 }
 
 impl Line {
     /// What is certain about the connection of a caller who speaks this version of HTTP.
-    fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
+    pub(crate) fn facts(&self, http: Option<HttpVersion>, rtt_ms: Option<u32>) -> Connection {
         match &self.introduced {
             None => {
                 Connection { peer: self.peer, arrival: Arrival::Socket, http, tls: self.tls.clone(), rtt_ms }
@@ -425,14 +446,8 @@ where
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
         }
     };
-    let told = [
-        (header::STRICT_TRANSPORT_SECURITY, &house.hsts, is_secret),
-        (header::ALT_SVC, &line.alt_svc, line.tls.is_some()),
-    ];
-    for (name, value, _) in told.into_iter().filter(|(.., is_to_be_told)| *is_to_be_told) {
-        if let Some(value) = value {
-            reply.headers_mut().insert(name, value.clone());
-        }
+    for (name, value) in told(house, line, is_secret) {
+        reply.headers_mut().insert(name, value.clone());
     }
     if closes && version < Version::HTTP_2 {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -443,6 +458,19 @@ where
         reply.headers_mut().extend(date.map(|date| (header::DATE, date)));
     }
     mark(reply, &method)
+}
+
+/// What is told with every answer on such a line.
+fn told<'a, S>(
+    house: &'a House<S>,
+    line: &'a Line,
+    is_secret: bool,
+) -> impl Iterator<Item = (HeaderName, &'a HeaderValue)> {
+    let hsts = house.hsts.as_ref().filter(|_| is_secret);
+    let alt_svc = line.alt_svc.as_ref().filter(|_| line.tls.is_some());
+    [(header::STRICT_TRANSPORT_SECURITY, hsts), (header::ALT_SVC, alt_svc)]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
 }
 
 /// Whether a request belongs elsewhere. A preflight does not: browsers follow no redirect of one; nor does what a trusted

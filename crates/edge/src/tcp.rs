@@ -2,7 +2,7 @@
 //! speaking HTTP/1 and HTTP/2 with them.
 
 use crate::crowd::Crowd;
-use crate::front::{Beginning, Guest};
+use crate::front::{Beginning, Guest, Socket, Stay};
 use crate::http1;
 use crate::idle::Idle;
 use crate::listen::BACKLOG;
@@ -165,15 +165,20 @@ pub(crate) async fn accept<S, F>(
         let place = crowd.place().await;
         let (house, crowd, manner) = (Arc::clone(&house), Arc::clone(&crowd), manner.clone());
         let (stages, mut ended) = (stages.clone(), stages.clone());
-        let presence = house.traffic.enter(way);
+        let came_ms = house.clock.now().boot_ms;
+        let mut stay = Stay { place, _seat: seat, _introduced: None, _presence: house.traffic.enter(way) };
         tokio::spawn(async move {
-            tokio::select! {
+            let greeted = tokio::select! {
                 biased;
-                () = greet(caller, peer, manner, house, &crowd, stages) => {}
+                greeted = greet(caller, peer, manner, &house, &crowd, &mut stay, stages.clone()) => greeted,
                 // Whatever a connection waits for, be it a handshake: time is up.
-                () = reached(&mut ended, Stage::Ended) => {}
+                () = reached(&mut ended, Stage::Ended) => None,
+            };
+            if let Some((socket, line)) = greeted
+                && let Err(guest) = house.to_front(Guest { socket, line: Arc::new(line), stay, came_ms })
+            {
+                Box::pin(take_over(guest, Beginning::default(), house, stages)).await;
             }
-            drop((place, seat, presence));
         });
     }
 }
@@ -183,15 +188,17 @@ pub(crate) fn is_of_the_connection(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Finds out how a caller speaks, and serves them in that way.
+/// Finds out how a caller speaks, and serves them in that way, unless the front can.
 async fn greet<S, F>(
     mut caller: Caller,
     peer: Address,
     manner: Manner,
-    house: Arc<House<S>>,
+    house: &Arc<House<S>>,
     crowd: &Arc<Crowd>,
+    stay: &mut Stay,
     mut stages: watch::Receiver<Stage>,
-) where
+) -> Option<(Socket, Line)>
+where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
@@ -202,14 +209,13 @@ async fn greet<S, F>(
         () = reached(&mut stages, Stage::Draining) => false,
     };
     if !first_byte {
-        return;
+        return None;
     }
     let mut line = Line::from(peer);
-    let mut _seat = None;
     if let Manner::Introduced(_) = manner {
         // From anybody else it would be a way to be whoever they like.
         if !house.trust.is_trusted(peer) {
-            return;
+            return None;
         }
         let introducing = async {
             match &mut caller {
@@ -220,21 +226,28 @@ async fn greet<S, F>(
         let introduced = tokio::select! {
             biased;
             introduced = introducing => introduced,
-            () = reached(&mut stages, Stage::Draining) => return,
+            () = reached(&mut stages, Stage::Draining) => return None,
         };
-        let Ok(introduced) = introduced else { return };
+        let introduced = introduced.ok()?;
         if let Some(introduced) = &introduced {
             let Ok(seat) = house.seat(crowd, introduced.address) else {
-                return house.traffic.over_limit(Way::Introduced);
+                house.traffic.over_limit(Way::Introduced);
+                return None;
             };
-            _seat = seat;
+            stay._introduced = seat;
         }
         line.introduced = Some(introduced);
     }
     // What only some connections need is in boxes from here on: an idle one has room for nothing else.
     let stream = match caller {
         Caller::Tcp(stream) => stream,
-        Caller::Unix(stream) => return drop(clear(stream, line, None, house, stages).await),
+        Caller::Unix(stream) => {
+            if house.has_front_for(&line) {
+                return Some((Socket::Unix(stream.into_std().ok()?), line));
+            }
+            clear(stream, Arc::new(line), None, Arc::clone(house), stages).await;
+            return None;
+        }
     };
     let _ = stream.set_nodelay(true);
     let tls = match manner {
@@ -243,7 +256,7 @@ async fn greet<S, F>(
             None
         }
         Manner::Tls(tls) => {
-            let Ok(local) = stream.local_addr() else { return };
+            let local = stream.local_addr().ok()?;
             // Who types http:// before the port of HTTPS is led to where they wanted to go.
             line.redirect_to = Some(house.public_port.unwrap_or(local.port()));
             line.alt_svc = house.alt_svc(local.port());
@@ -251,43 +264,53 @@ async fn greet<S, F>(
         }
         Manner::Introduced(tls) => tls,
     };
-    let Some(tls) = tls else { return drop(clear(stream, line, None, house, stages).await) };
+    let Some(tls) = tls else {
+        if house.has_front_for(&line) {
+            return Some((Socket::Tcp(stream.into_std().ok()?), line));
+        }
+        clear(stream, Arc::new(line), None, Arc::clone(house), stages).await;
+        return None;
+    };
     // A proxy may introduce a caller long before they say anything; and nobody who has only begun to shake hands has asked
     // for anything yet.
     let greeted = tokio::select! {
         biased;
         first = tokio::time::timeout(HEADER_TIMEOUT, first_byte_of(&stream)) => first,
-        () = reached(&mut stages, Stage::Draining) => return,
+        () = reached(&mut stages, Stage::Draining) => return None,
     };
-    let Ok(Ok(first)) = greeted else { return };
+    let Ok(Ok(first)) = greeted else { return None };
     if first != HANDSHAKE {
-        return drop(clear(stream, line, None, house, stages).await);
+        clear(stream, Arc::new(line), None, Arc::clone(house), stages).await;
+        return None;
     }
     // Why a handshake failed is the peer's business, like the end of a connection.
     let shaken = tokio::select! {
         biased;
         shaken = tls.accept(stream) => shaken,
-        () = reached(&mut stages, Stage::Draining) => return,
+        () = reached(&mut stages, Stage::Draining) => return None,
     };
     let Ok(stream) = shaken else {
-        return house.traffic.failed_handshake(if line.introduced.is_some() {
-            Way::Introduced
-        } else {
-            Way::Tls
-        });
+        let way = if line.introduced.is_some() { Way::Introduced } else { Way::Tls };
+        house.traffic.failed_handshake(way);
+        return None;
     };
-    if was_a_proof(stream.get_ref().1) {
-        return;
+    if was_a_proof(&stream.session) {
+        return None;
     }
-    line.tls = TlsFacts::of(stream.get_ref().1);
+    line.tls = TlsFacts::of(&stream.session);
     line.redirect_to = None;
-    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    line.told = house.told_on(&line);
+    let is_http2 = stream.session.alpn_protocol() == Some(b"h2");
+    if !is_http2 && house.has_front_for(&line) {
+        return Some((Socket::Tls(Box::new(stream.over(TcpStream::into_std).ok()?)), line));
+    }
     let wire = Wire::new(stream, Arc::clone(&house.faults));
     if is_http2 {
-        Box::pin(serve_http2(wire, line, house, stages)).await;
+        Box::pin(serve_http2(wire, Arc::new(line), Arc::clone(house), stages)).await;
     } else {
-        http1::serve(wire, line, None, house, stages).await;
+        http1::serve(wire, Arc::new(line), None, Arc::clone(house), stages).await;
     }
+    None
 }
 
 /// Serves a connection that comes from the front, and gives it back when it rests.
@@ -300,22 +323,56 @@ pub(crate) async fn take_over<S, F>(
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let Guest { mut stream, peer, mut stay, came_ms } = guest;
-    let mut beginning = Some(beginning);
+    let Guest { mut socket, line, mut stay, came_ms } = guest;
+    let mut beginning = beginning;
     loop {
-        let Ok(served) = TcpStream::from_std(stream) else { return };
-        let _ = served.set_nodelay(true);
-        let (begins, mut ended) = (beginning.take().or_else(|| Some(Beginning::default())), stages.clone());
+        let mut ended = stages.clone();
+        let (line_of, house_of, stages_of) = (Arc::clone(&line), Arc::clone(&house), stages.clone());
         let rested = tokio::select! {
             biased;
-            rested = clear(served, Line::from(peer), begins, Arc::clone(&house), stages.clone()) => rested,
+            rested = serve_again(socket, line_of, beginning, house_of, stages_of) => rested,
             () = reached(&mut ended, Stage::Ended) => None,
         };
-        let Some(Ok(rested)) = rested.map(TcpStream::into_std) else { return };
-        match house.to_front(Guest { stream: rested, peer, stay, came_ms }) {
+        let Some(rested) = rested else { return };
+        match house.to_front(Guest { socket: rested, line: Arc::clone(&line), stay, came_ms }) {
             Ok(()) => return,
             // The loops have ended meanwhile.
-            Err(guest) => (stream, stay) = (guest.stream, guest.stay),
+            Err(guest) => (socket, stay, beginning) = (guest.socket, guest.stay, Beginning::default()),
+        }
+    }
+}
+
+/// Serves a connection until it rests or ends.
+async fn serve_again<S, F>(
+    socket: Socket,
+    line: Arc<Line>,
+    beginning: Beginning,
+    house: Arc<House<S>>,
+    stages: watch::Receiver<Stage>,
+) -> Option<Socket>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    match socket {
+        Socket::Tcp(stream) => {
+            let stream = TcpStream::from_std(stream).ok()?;
+            let _ = stream.set_nodelay(true);
+            let rested = clear(stream, line, Some(beginning), house, stages).await?;
+            Some(Socket::Tcp(rested.into_std().ok()?))
+        }
+        Socket::Unix(stream) => {
+            let stream = UnixStream::from_std(stream).ok()?;
+            let rested = clear(stream, line, Some(beginning), house, stages).await?;
+            Some(Socket::Unix(rested.into_std().ok()?))
+        }
+        Socket::Tls(channel) => {
+            let channel = Box::new(channel.over(TcpStream::from_std).ok()?);
+            let mut wire = Wire::new(channel, Arc::clone(&house.faults));
+            wire.begin_with(beginning.bytes, beginning.unsent);
+            wire.flush().await.ok()?;
+            let rested = http1::serve(wire, line, Some(beginning.next), house, stages).await?;
+            Some(Socket::Tls(Box::new(rested.over(TcpStream::into_std).ok()?)))
         }
     }
 }
@@ -324,7 +381,7 @@ pub(crate) async fn take_over<S, F>(
 /// given back when it rests.
 async fn clear<T, S, F>(
     stream: T,
-    line: Line,
+    line: Arc<Line>,
     beginning: Option<Beginning>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
@@ -368,14 +425,14 @@ where
 
 async fn serve_http2<S, F>(
     wire: Wire<impl Stream + Send + 'static>,
-    line: Line,
+    line: Arc<Line>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
 ) where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let (idle, rtt, line) = (Idle::default(), wire.rtt(), Arc::new(line));
+    let (idle, rtt) = (Idle::default(), wire.rtt());
     let requests = {
         let (house, idle) = (Arc::clone(&house), idle.clone());
         service_fn(move |request: Request<Incoming>| {

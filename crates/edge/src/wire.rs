@@ -11,6 +11,7 @@ use crate::http1::Progress;
 use crate::reply::{Reply, mark, whole};
 use crate::rtt::RttGauge;
 use crate::strict::Strict;
+use crate::tls::Channel;
 use bytes::Bytes;
 use http::Method;
 use std::io::{self, IoSlice};
@@ -20,7 +21,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::Sleep;
-use tokio_rustls::server::TlsStream;
 
 /// How long a peer may leave what we write unread.
 pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -45,13 +45,13 @@ impl Stream for TcpStream {
 }
 
 // In a box, because every step on the way of a connection has room for what it passes on.
-impl Stream for Box<TlsStream<TcpStream>> {
+impl Stream for Box<Channel<TcpStream>> {
     fn tcp(&self) -> Option<&TcpStream> {
-        Some(self.get_ref().0)
+        Some(&self.socket)
     }
 
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send {
-        self.get_ref().0.readable()
+        self.socket.readable()
     }
 }
 

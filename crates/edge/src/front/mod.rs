@@ -1,28 +1,30 @@
-//! The front: plain lookups on clear connections, answered by a loop of our own on each core.
+//! The front: plain lookups by HTTP/1.1, answered by a loop of our own on each core.
 //!
 //! One turn of the loop (`turn.rs`) reads what came on some connections, has each request decided, has all that was decided
 //! kept in one step, and only then sends the answers. So a turn costs one write to the journal, and a request two calls of the
-//! kernel. A connection rests here without any buffer.
+//! kernel. A connection rests here without any buffer of ours. Those at clear doors come in here; those that were introduced by a
+//! proxy, or have shaken hands, are brought by `tcp.rs`.
 //!
 //! What is not plain, or cannot be answered at once, goes to hyper with its connection and every byte that was read of it
 //! (`tcp::take_over`), and the connection comes back when it rests. When the doors are closed all connections go there: how
 //! callers are let go in peace is known in one place.
 
+mod guest;
 mod head;
 mod mailbox;
 mod turn;
 
+pub(crate) use guest::{Beginning, Guest, Socket, Stay};
 pub(crate) use mailbox::Mailbox;
 
-use crate::crowd::{Crowd, Place, Seat};
-use crate::http1::Next;
+use crate::crowd::Crowd;
 use crate::idle::LIFETIME;
 use crate::listen::BACKLOG;
 use crate::prompt::Prompt;
 use crate::reply::Reply;
-use crate::serve::{HEADER_TIMEOUT, House, IDLE_TIMEOUT, Stage, Visit};
+use crate::serve::{HEADER_TIMEOUT, House, IDLE_TIMEOUT, Line, Stage, Visit};
 use crate::tcp::{is_of_the_connection, take_over};
-use crate::traffic::{Presence, Way};
+use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use ipse_model::Address;
 use rustix::buffer::spare_capacity;
@@ -31,7 +33,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,36 +48,6 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 /// What events of the mailbox are marked with; those of doors follow, and then those of connections.
 const MAIL: u64 = 0;
 const FIRST_DOOR: u64 = 1;
-/// What is waited for on a connection that rests.
-const SOMETHING_COMES: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
-
-/// What a connection holds for as long as it is open.
-pub(crate) struct Stay {
-    pub(crate) place: Option<Place>,
-    pub(crate) _seat: Option<Seat>,
-    pub(crate) _presence: Presence,
-}
-
-/// A connection, here or on its way between here and hyper.
-pub(crate) struct Guest {
-    pub(crate) stream: TcpStream,
-    pub(crate) peer: Address,
-    pub(crate) stay: Stay,
-    /// When it came, by the time since boot.
-    pub(crate) came_ms: u64,
-}
-
-/// What a connection begins with that hyper takes over.
-#[derive(Default)]
-pub(crate) struct Beginning {
-    /// What was read of it and not answered.
-    pub(crate) bytes: Vec<u8>,
-    /// What is still to be sent before anything else.
-    pub(crate) unsent: Vec<u8>,
-    /// When it comes back: as soon as it rests, or not before its caller takes their time.
-    pub(crate) next: Next,
-}
-
 /// A connection that rests here.
 struct Resting {
     guest: Guest,
@@ -236,10 +208,12 @@ where
         let stay = Stay {
             place: self.crowd.free_place(),
             _seat: seat,
+            _introduced: None,
             _presence: self.house.traffic.enter(Way::Clear),
         };
         let came_ms = self.house.clock.now().boot_ms;
-        let mut guest = Guest { stream: stream.into(), peer, stay, came_ms };
+        let (socket, line) = (Socket::Tcp(stream.into()), Arc::new(Line::from(peer)));
+        let mut guest = Guest { socket, line, stay, came_ms };
         if guest.stay.place.is_some() {
             self.seat(guest, false);
             return true;
@@ -270,21 +244,27 @@ where
             self.connections.push(None);
             self.connections.len() - 1
         });
+        let (what, comes) = (self.mark_of(connection), guest.socket.something_comes());
         // Who cannot be waited for is let go.
-        if epoll::add(&self.epoll, &guest.stream, self.mark_of(connection), SOMETHING_COMES).is_err() {
+        if epoll::add(&self.epoll, &guest.socket, what, comes).is_err() {
             return self.free.push(connection);
         }
+        let may_have_more = matches!(guest.socket, Socket::Tls(_));
         let active_ms = self.house.clock.now().boot_ms;
         self.connections[connection] = Some(Resting {
             guest,
             active_ms,
             was_asked,
-            // Hyper wants it so.
+            // Who comes from elsewhere was made so there.
             is_hasty: was_asked,
             waits_for_room: false,
             unsent: Vec::new(),
             leaves: None,
         });
+        if may_have_more {
+            // What came with the end of a handshake is in the session, and the socket does not tell of it.
+            self.look_at(connection, EventFlags::empty());
+        }
     }
 
     fn mark_of(&self, connection: usize) -> EventData {
@@ -300,7 +280,9 @@ where
 
     /// Ends a connection.
     fn close(&mut self, connection: usize) {
-        drop(self.unseat(connection));
+        if let Some(mut resting) = self.unseat(connection) {
+            resting.guest.socket.farewell();
+        }
     }
 
     /// Gives a connection to hyper.
@@ -310,7 +292,7 @@ where
             beginning = leaves;
         }
         beginning.unsent = unsent;
-        if epoll::delete(&self.epoll, &guest.stream).is_ok() {
+        if epoll::delete(&self.epoll, &guest.socket).is_ok() {
             let taking = take_over(guest, beginning, Arc::clone(&self.house), self.stages.clone());
             self.runtime.spawn(taking);
         }

@@ -1,21 +1,17 @@
 //! One turn: what came is read and decided, what was decided is kept, and then the answers leave.
 
+use super::guest::Sent;
 use super::head::{Field, Head};
-use super::{Beginning, Front, Guest, SOMETHING_COMES};
-use crate::client::{Arrival, Connection};
+use super::{Beginning, Front, Guest};
 use crate::fault::HttpFault;
 use crate::http1::Next;
 use crate::prompt::{Ask, Draft, Prompt};
 use crate::reply::{MARK, Reply, date, mark};
-use crate::rtt::rtt_ms;
 use crate::serve::{House, Visit};
 use crate::wire::http1_bytes;
 use http::Method;
 use ipse_model::{Client, HttpVersion, Now, write_number};
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventFlags};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -93,7 +89,7 @@ impl<P: Prompt> Turn<P> {
             let Self { prompt, decided, input, fields, draft, .. } = self;
             let Some(head) = Head::read(&input[answered.bytes..], fields) else { break };
             // What a proxy received by HTTPS is answered with one more field.
-            if house.hsts.is_some() && head.scheme == Some(b"https") {
+            if house.hsts.is_some() && guest.line.tls.is_none() && head.scheme == Some(b"https") {
                 break;
             }
             let (now, stopwatch) = house.clock.begin();
@@ -107,7 +103,7 @@ impl<P: Prompt> Turn<P> {
             }));
             self.tell_time(now);
             match said.unwrap_or(Said::Panicked) {
-                Said::Answer => self.write(),
+                Said::Answer => self.write(&guest.line.told),
                 Said::Panicked => {
                     let fault = mark((house.faults)(HttpFault::Panicked), &Method::GET);
                     self.output.extend(http1_bytes(fault, Some(self.date.as_bytes()), false));
@@ -126,10 +122,12 @@ impl<P: Prompt> Turn<P> {
         }
     }
 
-    /// Writes the answer that was drafted, with what hyper and the edge add to every one.
-    fn write(&mut self) {
+    /// Writes the answer that was drafted, with what is told to all on such a line, and what hyper and the edge add to every
+    /// one.
+    fn write(&mut self, told: &[u8]) {
         let Self { draft, output, date, .. } = self;
         output.extend_from_slice(&draft.head);
+        output.extend_from_slice(told);
         output.extend_from_slice(MARK);
         output.extend_from_slice(b"content-length: ");
         write_number(output, u32::try_from(draft.body.len()).unwrap_or(u32::MAX));
@@ -142,16 +140,10 @@ impl<P: Prompt> Turn<P> {
 
 /// Who asks. Once a proxy speaks for the caller, the round trip to the proxy says nothing about them, and is not asked for.
 fn client<S>(house: &House<S>, guest: &Guest, head: &Head<'_>) -> Client {
-    let mut connection = Connection {
-        peer: guest.peer,
-        arrival: Arrival::Socket,
-        http: Some(HttpVersion::Http11),
-        tls: None,
-        rtt_ms: None,
-    };
+    let mut connection = guest.line.facts(Some(HttpVersion::Http11), None);
     let reported = house.trust.reported(&connection, head);
-    if reported.is_none() {
-        connection.rtt_ms = rtt_ms(&guest.stream);
+    if reported.is_none() && guest.line.introduced.is_none() {
+        connection.rtt_ms = guest.socket.rtt_ms();
     }
     house.trust.client_of(reported.as_ref(), &connection, head)
 }
@@ -164,16 +156,18 @@ where
 {
     /// Something happened on a connection.
     pub(super) fn look_at(&mut self, connection: usize, flags: EventFlags) {
-        let Some(resting) = self.connections.get(connection).and_then(Option::as_ref) else { return };
+        let Some(resting) = self.connections.get_mut(connection).and_then(Option::as_mut) else { return };
         if resting.waits_for_room {
             return self.send_rest(connection);
         }
         let turn = &mut self.turn;
         turn.input.clear();
-        match recv(&resting.guest.stream, spare_capacity(&mut turn.input), RecvFlags::empty()) {
-            Ok((_, length)) if length > 0 => {}
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Ok(_) | Err(_) => return self.close(connection),
+        let is_open = resting.guest.socket.read(&mut turn.input);
+        if turn.input.is_empty() {
+            if !matches!(is_open, Ok(true)) {
+                self.close(connection);
+            }
+            return;
         }
         let begin = turn.output.len();
         let Answered { requests, bytes, next } = turn.answer_all(&self.house, &resting.guest);
@@ -181,7 +175,8 @@ where
         let is_all = bytes == turn.input.len() && bytes < READ_BYTES;
         let leaves =
             (!is_all).then(|| Beginning { bytes: turn.input[bytes..].to_vec(), unsent: Vec::new(), next });
-        let is_last = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let is_last = !matches!(is_open, Ok(true))
+            || flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         turn.due.push(Due { connection, requests, answers: begin..turn.output.len(), leaves, is_last });
     }
 
@@ -230,24 +225,25 @@ where
         if resting.was_asked && !resting.is_hasty {
             // Of those who ask again, some do not wait for the answer before.
             resting.is_hasty = true;
-            let _ = resting.guest.stream.set_nodelay(true);
+            resting.guest.socket.hurry();
         }
         (resting.was_asked, resting.active_ms) = (true, now.boot_ms);
-        let sent = match send(&resting.guest.stream, bytes, SendFlags::NOSIGNAL) {
-            Ok(sent) => sent,
-            Err(Errno::AGAIN | Errno::INTR) => 0,
+        let waits_for_room = match resting.guest.socket.send(bytes) {
+            Ok(Sent::All) => false,
+            Ok(Sent::Some(sent)) => {
+                resting.unsent = bytes[sent..].to_vec();
+                true
+            }
+            Ok(Sent::Kept) => true,
             Err(_) => return false,
         };
-        let had_to_wait = std::mem::replace(&mut resting.waits_for_room, sent < bytes.len());
-        if resting.waits_for_room {
-            resting.unsent = bytes[sent..].to_vec();
-        }
+        let had_to_wait = std::mem::replace(&mut resting.waits_for_room, waits_for_room);
         if resting.waits_for_room == had_to_wait {
             return true;
         }
         // Registering anew tells of what came meanwhile.
-        let waits_for = if had_to_wait { SOMETHING_COMES } else { ROOM };
-        epoll::modify(&self.epoll, &resting.guest.stream, what, waits_for).is_ok()
+        let waits_for = if had_to_wait { resting.guest.socket.something_comes() } else { ROOM };
+        epoll::modify(&self.epoll, &resting.guest.socket, what, waits_for).is_ok()
     }
 
     /// There is room for more of what could not be sent, or the peer is gone.

@@ -1,9 +1,12 @@
 //! TLS on a connection: how it is spoken, and what a handshake tells about the caller.
 
 mod certificates;
+mod channel;
 
 pub use certificates::{CertificateError, CertificateFiles, Certificates};
 pub(crate) use certificates::{Named, read_certificates};
+
+pub(crate) use channel::Channel;
 
 use certificates::PROOF_PROTOCOL;
 
@@ -19,7 +22,6 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{
     self, ProtocolVersion, ServerConfig, ServerConnection, SupportedCipherSuite, SupportedProtocolVersion,
 };
-use tokio_rustls::server::TlsStream;
 
 /// How long a caller may take for the handshake.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,9 +71,10 @@ impl Tls {
     }
 
     /// Shakes hands.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Box<Channel<TcpStream>>> {
         let shaking_hands = Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)));
-        shaking_hands.await?.map(Box::new)
+        let (socket, session) = shaking_hands.await??.into_inner();
+        Ok(Box::new(Channel { socket, session }))
     }
 }
 
@@ -108,9 +111,14 @@ impl TlsFacts {
 
 /// The registered name of a suite: rustls calls those of TLS 1.3 by a version that the registry leaves out.
 fn iana_name(suite: &'static str) -> Cow<'static, str> {
-    match suite.strip_prefix("TLS13_") {
-        Some(rest) => format!("TLS_{rest}").into(),
-        None => suite.into(),
+    match suite {
+        "TLS13_AES_128_GCM_SHA256" => "TLS_AES_128_GCM_SHA256".into(),
+        "TLS13_AES_256_GCM_SHA384" => "TLS_AES_256_GCM_SHA384".into(),
+        "TLS13_CHACHA20_POLY1305_SHA256" => "TLS_CHACHA20_POLY1305_SHA256".into(),
+        _ => match suite.strip_prefix("TLS13_") {
+            Some(rest) => format!("TLS_{rest}").into(),
+            None => suite.into(),
+        },
     }
 }
 

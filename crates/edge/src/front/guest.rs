@@ -1,0 +1,130 @@
+//! A connection, as it goes back and forth between the front and hyper.
+
+use crate::crowd::{Place, Seat};
+use crate::http1::Next;
+use crate::rtt::rtt_ms;
+use crate::serve::Line;
+use crate::tls::Channel;
+use crate::traffic::Presence;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+/// A connection.
+pub(crate) struct Guest {
+    pub(crate) socket: Socket,
+    pub(crate) line: Arc<Line>,
+    pub(crate) stay: Stay,
+    /// When it came, by the time since boot.
+    pub(crate) came_ms: u64,
+}
+
+/// What a connection holds for as long as it is open.
+pub(crate) struct Stay {
+    pub(crate) place: Option<Place>,
+    pub(crate) _seat: Option<Seat>,
+    /// Of whom a proxy has introduced.
+    pub(crate) _introduced: Option<Seat>,
+    pub(crate) _presence: Presence,
+}
+
+/// What a connection begins with that hyper takes over.
+#[derive(Default)]
+pub(crate) struct Beginning {
+    /// What was read of it and not answered.
+    pub(crate) bytes: Vec<u8>,
+    /// What is still to be sent before anything else.
+    pub(crate) unsent: Vec<u8>,
+    /// When it comes back: as soon as it rests, or not before its caller takes their time.
+    pub(crate) next: Next,
+}
+
+/// What bytes of HTTP come from and go to, without anybody who waits.
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Tls(Box<Channel<TcpStream>>),
+}
+
+/// How far something was sent.
+pub(super) enum Sent {
+    All,
+    /// The rest is to be sent again, by whoever called.
+    Some(usize),
+    /// The rest is kept here, and is sent with the next bytes.
+    Kept,
+}
+
+impl Socket {
+    /// Reads what has come, at most as much as there is room for. Says whether more may come later.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
+        if let Self::Tls(channel) = self {
+            return channel.read(input);
+        }
+        match recv(&*self, spare_capacity(input), RecvFlags::empty()) {
+            Ok((_, length)) => Ok(length > 0),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends as much as there is room for.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<Sent> {
+        if let Self::Tls(channel) = self {
+            // Its buffer has room for all that is answered in one turn.
+            channel.session.writer().write_all(bytes)?;
+            return Ok(if channel.send()? { Sent::All } else { Sent::Kept });
+        }
+        match send(&*self, bytes, SendFlags::NOSIGNAL) {
+            Ok(sent) if sent == bytes.len() => Ok(Sent::All),
+            Ok(sent) => Ok(Sent::Some(sent)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Sent::Some(0)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is waited for while it rests. Of a session nobody knows whether all was read that had come.
+    pub(super) fn something_comes(&self) -> EventFlags {
+        let flags = EventFlags::IN | EventFlags::RDHUP;
+        if matches!(self, Self::Tls(_)) { flags } else { flags | EventFlags::ET }
+    }
+
+    /// Has answers leave at once even if the one before is not acknowledged.
+    pub(super) fn hurry(&self) {
+        if let Self::Tcp(stream) = self {
+            let _ = stream.set_nodelay(true);
+        }
+    }
+
+    /// The round-trip time, where there is one.
+    pub(super) fn rtt_ms(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(stream) => rtt_ms(stream),
+            Self::Tls(channel) => rtt_ms(&channel.socket),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Says the last word.
+    pub(super) fn farewell(&mut self) {
+        if let Self::Tls(channel) = self {
+            channel.farewell();
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tls(channel) => channel.socket.as_fd(),
+        }
+    }
+}

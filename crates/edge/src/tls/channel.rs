@@ -1,0 +1,179 @@
+//! TLS over a socket after the handshake: a session, and what it speaks through.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::ServerConnection;
+
+/// A session over a socket, whoever waits for that.
+pub(crate) struct Channel<T> {
+    pub(crate) socket: T,
+    pub(crate) session: ServerConnection,
+}
+
+impl<T> Channel<T> {
+    /// The same session over what the socket becomes elsewhere.
+    pub(crate) fn over<U>(self, become_other: impl FnOnce(T) -> io::Result<U>) -> io::Result<Channel<U>> {
+        Ok(Channel { socket: become_other(self.socket)?, session: self.session })
+    }
+}
+
+impl Channel<std::net::TcpStream> {
+    /// Reads what has come. Says whether more may come.
+    pub(crate) fn read(&mut self, opened: &mut Vec<u8>) -> io::Result<bool> {
+        let is_open = match self.session.read_tls(&mut &self.socket) {
+            Ok(length) => length > 0,
+            Err(error) if is_later(&error) => true,
+            Err(error) => return Err(error),
+        };
+        let processed = self.session.process_new_packets();
+        if processed.is_err() {
+            // The peer is told what it did wrong, if there is room for it.
+            let _ = self.send();
+        }
+        processed.map_err(broken)?;
+        match self.session.reader().read_to_end(opened) {
+            Err(error) if is_later(&error) => Ok(is_open),
+            // It has said its last word.
+            Ok(_) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what is to be said. Says whether there was room for all of it.
+    pub(crate) fn send(&mut self) -> io::Result<bool> {
+        while self.session.wants_write() {
+            match self.session.write_tls(&mut &self.socket) {
+                Ok(_) => {}
+                Err(error) if is_later(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says the last word, if there is room for it.
+    pub(crate) fn farewell(&mut self) {
+        self.session.send_close_notify();
+        let _ = self.send();
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn broken(error: tokio_rustls::rustls::Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+/// A socket that the runtime waits for, as somebody sees it who does not wait.
+struct Waited<'a, 'b> {
+    socket: &'a mut TcpStream,
+    cx: &'a mut Context<'b>,
+}
+
+fn now<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
+    match poll {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(ErrorKind::WouldBlock.into()),
+    }
+}
+
+impl Read for Waited<'_, '_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut buffer = ReadBuf::new(buffer);
+        now(Pin::new(&mut *self.socket).poll_read(self.cx, &mut buffer))?;
+        Ok(buffer.filled().len())
+    }
+}
+
+impl Write for Waited<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        now(Pin::new(&mut *self.socket).poll_write(self.cx, bytes))
+    }
+
+    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+        now(Pin::new(&mut *self.socket).poll_write_vectored(self.cx, buffers))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Channel<TcpStream> {
+    /// Sends what is to be said.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { socket, session } = self;
+        while session.wants_write() {
+            match session.write_tls(&mut Waited { socket, cx }) {
+                Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Channel<TcpStream> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match self.session.reader().read(buffer.initialize_unfilled()) {
+                Ok(length) => {
+                    buffer.advance(length);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            let Self { socket, session } = &mut *self;
+            match session.read_tls(&mut Waited { socket, cx }) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            let processed = session.process_new_packets();
+            // The peer is told what it did wrong, or is answered what is no matter of ours, as soon as there is room.
+            if let Poll::Ready(Err(error)) = self.poll_send(cx) {
+                return Poll::Ready(Err(error));
+            }
+            if let Err(error) = processed {
+                return Poll::Ready(Err(broken(error)));
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Channel<TcpStream> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let taken = self.session.writer().write(bytes)?;
+            let sent = self.poll_send(cx)?;
+            // What is taken and not sent goes out before anything else.
+            if taken > 0 || bytes.is_empty() {
+                return Poll::Ready(Ok(taken));
+            }
+            ready!(sent);
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.session.writer().flush()?;
+        self.poll_send(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.session.send_close_notify();
+        ready!(self.poll_send(cx))?;
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
