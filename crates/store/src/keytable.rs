@@ -1,6 +1,7 @@
 //! The whole table of keys in memory, so that the hot path asks no database.
 
 use crate::records::KnownKey;
+use crate::spread::Spread;
 use crate::{Error, Records};
 use ipse_model::{Key, KeyHash, KeyId, Now};
 use papaya::HashMap;
@@ -23,9 +24,9 @@ const MISSES_WAIT: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct KeyTable {
     records: Records,
-    by_hash: HashMap<KeyHash, Key>,
+    by_hash: HashMap<KeyHash, Key, Spread>,
     /// Texts that work though their keys were rolled.
-    old_texts: HashMap<KeyHash, OldText>,
+    old_texts: HashMap<KeyHash, OldText, Spread>,
     /// Held while the table follows the log.
     followed: Mutex<Followed>,
     /// Keys that are no more, until somebody asks.
@@ -78,8 +79,8 @@ impl KeyTable {
     pub async fn load(records: &Records) -> Result<Self, Error> {
         let (head, keys) = (records.last_key_change().await?, records.key_count().await?);
         let table = Self {
-            by_hash: HashMap::with_capacity(keys),
-            old_texts: HashMap::new(),
+            by_hash: HashMap::with_capacity_and_hasher(keys, Spread),
+            old_texts: HashMap::with_hasher(Spread),
             followed: Mutex::default(),
             gone: std::sync::Mutex::default(),
             readings: AtomicU64::new(0),

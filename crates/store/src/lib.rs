@@ -13,6 +13,7 @@ mod ledger;
 mod records;
 mod redis;
 mod report;
+mod spread;
 mod tally;
 mod trust;
 

@@ -13,6 +13,7 @@ mod sync;
 pub use recovery::used_in_journal;
 
 use crate::counters::{Counters, KeyCharge, Subject, Unwritten};
+use crate::spread::Spread;
 use crate::tally::{self, Tally};
 use crate::{BootId, CountersReport, DataFolder, Error, Outcomes, Records, UsageRow};
 use ground::{FileOf, Ground, Machine, OutcomeRow};
@@ -55,7 +56,7 @@ pub struct Ledger<G: Ground = Machine> {
     pauses: Arc<AtomicU64>,
 }
 
-type Cells<F> = HashMap<Subject, Arc<Cell<F>>>;
+type Cells<F> = HashMap<Subject, Arc<Cell<F>>, Spread>;
 
 struct Folding<F> {
     changed: mpsc::Receiver<Arc<Cell<F>>>,
@@ -158,7 +159,7 @@ impl<G: Ground> Ledger<G> {
         };
         ground.recover(&recovered.rows(), &outcomes, &boot_name, now.day()).await?;
 
-        let cells: Cells<FileOf<G>> = HashMap::new();
+        let cells: Cells<FileOf<G>> = HashMap::with_hasher(Spread);
         for row in ground.usage_since(now.day()).await? {
             let cell = Arc::clone(
                 cells.pin().get_or_insert_with(row.subject, || Cell::fresh(row.subject, now.day())),
