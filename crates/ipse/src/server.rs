@@ -619,7 +619,7 @@ async fn refresh_keys(
             _ = ticks.tick() => {}
         }
         let refreshed = keys.refresh(clock.now()).await;
-        health.keys.beat(refreshed.is_ok(), clock.now());
+        health.keys.beat(&refreshed, clock.now());
         match refreshed {
             Ok(()) => {
                 keys.take_gone().into_iter().for_each(|id| counters.forget(id));
@@ -652,7 +652,7 @@ async fn tend_accounts(site: Arc<Site<Engine>>, health: Arc<Health>, clock: Cloc
             }
             told => told,
         };
-        health.accounts.beat(done.is_ok(), now);
+        health.accounts.beat(&done, now);
         match done {
             Ok(()) => failing = false,
             // Told once, until it works again.
@@ -673,7 +673,7 @@ async fn fold(counters: Arc<Engine>, (health, clock, mut ended): Task) {
             tell_outage(shared, &mut is_away);
         }
         let folded = counters.fold(clock.now()).await;
-        health.folds.beat(folded.is_ok(), clock.now());
+        health.folds.beat(&folded, clock.now());
         match folded {
             Ok(()) => {
                 if std::mem::replace(&mut failing, false) {
@@ -739,7 +739,7 @@ async fn watch_geo(mut geo: Geo, reload: Arc<Notify>, (health, clock, mut ended)
         process::give_way();
         while let Ok(asked) = asks.recv() {
             if let Some(is_served) = geo.refresh(asked) {
-                health.geo.beat(is_served, clock.now());
+                health.geo.beat(&is_served.then_some(()).ok_or("the log says why"), clock.now());
             }
             if tell.blocking_send(()).is_err() {
                 break;

@@ -6,7 +6,9 @@
 
 use ipse_model::Now;
 use ipse_store::{CountersReport, Outage};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// What is known without asking anybody.
 #[derive(Debug, Default)]
@@ -52,13 +54,13 @@ impl Health {
             None => {}
         }
         for (pulse, sentence) in [
-            (&self.keys, "Changes of keys cannot be read; the keys that are known are served on."),
-            (&self.folds, "Counts cannot be written to the records; they are kept on this node meanwhile."),
-            (&self.accounts, "Owners cannot be told what happened to their keys."),
-            (&self.geo, "The new geo data cannot be used; the old is served on."),
+            (&self.keys, "Changes of keys cannot be read, and the keys that are known are served on"),
+            (&self.folds, "Counts cannot be written to the records, and are kept on this node meanwhile"),
+            (&self.accounts, "Owners cannot be told what happened to their keys"),
+            (&self.geo, "The new geo data cannot be used, and the old is served on"),
         ] {
-            if pulse.is_failing() {
-                condition.worse.push(sentence.to_owned());
+            if let Some(why) = pulse.failure() {
+                condition.worse.push(format!("{sentence}: {why}."));
             }
         }
         condition
@@ -93,24 +95,27 @@ impl Condition {
 pub(crate) struct Pulse {
     done: AtomicU64,
     failed: AtomicU64,
-    failing: AtomicBool,
+    /// Why it could not be done the last time, if it could not.
+    failure: Mutex<Option<String>>,
     last_ms: AtomicI64,
 }
 
 impl Pulse {
-    /// Notes whether it could be done this time.
-    pub(crate) fn beat(&self, was_done: bool, now: Now) {
-        self.failing.store(!was_done, Ordering::Relaxed);
-        if was_done {
+    /// Notes whether it could be done this time, and if not, why.
+    pub(crate) fn beat<E: Display>(&self, outcome: &Result<(), E>, now: Now) {
+        let failure = outcome.as_ref().err().map(E::to_string);
+        if failure.is_none() {
             self.done.fetch_add(1, Ordering::Relaxed);
             self.last_ms.store(now.unix_ms, Ordering::Relaxed);
         } else {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
+    /// Why it could not be done the last time, if it could not.
+    pub(crate) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn done(&self) -> u64 {
@@ -138,14 +143,15 @@ mod tests {
     fn a_node_that_can_answer_is_ready_whatever_else_fails() {
         let (health, ledger) = (Health::default(), CountersReport { engine: "ledger", ..Default::default() });
         assert_eq!(health.condition(false, &ledger).lines(), "ready\n");
-        health.keys.beat(false, NOW);
+        health.keys.beat(&Err("the database is away"), NOW);
         let condition = health.condition(false, &ledger);
         assert!(condition.is_ready());
         assert_eq!(
             condition.lines(),
-            "ready\ndegraded: Changes of keys cannot be read; the keys that are known are served on.\n"
+            "ready\ndegraded: Changes of keys cannot be read, and the keys that are known are served on: \
+             the database is away.\n"
         );
-        health.keys.beat(true, NOW);
+        health.keys.beat(&Ok::<_, &str>(()), NOW);
         assert_eq!(health.condition(false, &ledger), Condition::default());
         assert_eq!((health.keys.done(), health.keys.failed(), health.keys.last_ms()), (1, 1, Some(5000)));
         assert_eq!(health.folds.last_ms(), None);

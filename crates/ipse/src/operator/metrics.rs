@@ -201,7 +201,7 @@ fn chores(families: &mut Families, sights: &Sights) {
     families.gauge(
         "ipse_chore_failing",
         "Whether it could not be done the last time: 1, or 0.",
-        all.map(|(chore, pulse)| (label(chore), switch(pulse.is_failing()))),
+        all.map(|(chore, pulse)| (label(chore), switch(pulse.failure().is_some()))),
     );
     families.gauge(
         "ipse_chore_last_timestamp_seconds",

@@ -130,7 +130,7 @@ impl Sights {
             what,
             done: pulse.done(),
             failed: pulse.failed(),
-            is_failing: pulse.is_failing(),
+            is_failing: pulse.failure().is_some(),
             last_ms: pulse.last_ms(),
         });
         chores.collect()

@@ -1,12 +1,14 @@
 //! The two engines below the one SQL text: what only SQLite knows, and what only PostgreSQL knows. No other file asks
 //! which of them it is.
 
+use super::doubt::Doubt;
 use crate::{DataFolder, DatabaseUrl, Error};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AnyConnection, AnyPool, ConnectOptions, Row};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The channel on which PostgreSQL tells of changes of keys.
@@ -18,7 +20,14 @@ pub(super) enum Engine {
     /// A file.
     Sqlite(PathBuf),
     /// A server.
-    Postgres(DatabaseUrl),
+    Postgres(Server),
+}
+
+/// A server, and how far connections to it are to be used.
+#[derive(Debug)]
+pub(super) struct Server {
+    url: DatabaseUrl,
+    doubt: Arc<Doubt>,
 }
 
 /// Every connection waits its turn, writes ahead, and syncs before it says that something is written.
@@ -52,7 +61,7 @@ impl Engine {
     }
 
     pub(super) fn postgres(url: &DatabaseUrl) -> Self {
-        Self::Postgres(url.clone())
+        Self::Postgres(Server { url: url.clone(), doubt: Arc::default() })
     }
 
     fn options(&self) -> Result<AnyConnectOptions, sqlx::Error> {
@@ -60,7 +69,7 @@ impl Engine {
             Self::Sqlite(path) => {
                 Ok(AnyConnectOptions::from_str(&sqlite_url(path))?.disable_statement_logging())
             }
-            Self::Postgres(url) => Ok(url.options()),
+            Self::Postgres(server) => Ok(server.url.options()),
         }
     }
 
@@ -102,7 +111,7 @@ impl Engine {
     pub(super) fn postgres_options(&self) -> Result<Option<PgConnectOptions>, sqlx::Error> {
         match self {
             Self::Sqlite(_) => Ok(None),
-            Self::Postgres(url) => url.postgres_options().map(Some),
+            Self::Postgres(server) => server.url.postgres_options().map(Some),
         }
     }
 
@@ -138,8 +147,15 @@ impl Engine {
                 let writer = pool(1, SQLITE_SETTINGS).connect_with(options.clone()).await?;
                 Ok((writer, pool(4, SQLITE_SETTINGS).connect_lazy_with(options)))
             }
-            Self::Postgres(_) => {
-                let pool = || pool(8, POSTGRES_SETTINGS).acquire_timeout(CONNECT_WITHIN);
+            Self::Postgres(server) => {
+                let pool = || {
+                    let doubt = Arc::clone(&server.doubt);
+                    let pool = pool(8, POSTGRES_SETTINGS).acquire_timeout(CONNECT_WITHIN);
+                    pool.before_acquire(move |_, connection| {
+                        let is_good = !doubt.is_about(connection.age);
+                        Box::pin(async move { Ok(is_good) })
+                    })
+                };
                 Ok((pool().connect_with(options.clone()).await?, pool().connect_lazy_with(options)))
             }
         }
@@ -163,7 +179,7 @@ impl Engine {
     pub(super) fn failed(&self, source: sqlx::Error) -> Error {
         match self {
             Self::Sqlite(path) => Error::database(path, source),
-            Self::Postgres(url) => Error::server(url, source),
+            Self::Postgres(server) => server.failed(source),
         }
     }
 
@@ -206,8 +222,19 @@ impl Engine {
     pub(super) fn name(&self) -> String {
         match self {
             Self::Sqlite(path) => path.display().to_string(),
-            Self::Postgres(url) => url.to_string(),
+            Self::Postgres(server) => server.url.to_string(),
         }
+    }
+}
+
+impl Server {
+    /// Names what it means by its codes. If it can only be read, its connections are not used again.
+    fn failed(&self, source: sqlx::Error) -> Error {
+        let error = Error::server(&self.url, source);
+        if let Error::ReadOnly(_) = error {
+            self.doubt.begin();
+        }
+        error
     }
 }
 

@@ -17,6 +17,7 @@ mod activity;
 mod changes;
 mod claim;
 mod copy;
+mod doubt;
 mod email;
 mod engine;
 mod installation;

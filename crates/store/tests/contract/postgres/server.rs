@@ -86,6 +86,40 @@ async fn a_server_that_was_killed_is_found_again() {
 }
 
 #[tokio::test]
+async fn a_server_that_can_only_be_read_is_left_as_soon_as_it_says_so() {
+    let store = super::store().await;
+    let server = Postgres::shared().unwrap();
+    let (_, key) = store.key(None).await;
+    let url = store.url.as_ref().unwrap();
+    let name = url.rsplit('/').next().unwrap();
+    let set = |read_only: &str, ends: bool| {
+        let set = format!("ALTER DATABASE {name} SET default_transaction_read_only = {read_only}");
+        let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+        for sql in std::iter::once(set).chain(ends.then_some(end)) {
+            server.ask("postgres", &sql).unwrap();
+        }
+    };
+    let many = async || {
+        // As many as there are connections of those who write.
+        futures_util::future::join_all((0..8).map(|_| store.records.set_active(key.id, true))).await
+    };
+    assert!(many().await.iter().all(Result::is_ok));
+    set("on", true);
+    for changed in many().await {
+        let error = changed.unwrap_err();
+        assert!(matches!(error, Error::ReadOnly(_)) && error.out_of_reach(), "{error}");
+    }
+    // Connections that are open stay as they were made.
+    set("off", false);
+    let again = async {
+        while many().await.iter().any(Result::is_err) {}
+        assert!(many().await.iter().all(Result::is_ok));
+        store.records.key(key.id).await.unwrap().unwrap();
+    };
+    timeout(Duration::from_secs(5), again).await.expect("it is found again by itself");
+}
+
+#[tokio::test]
 async fn a_fold_that_meets_the_deletion_of_a_key_does_not_fail() {
     let store = super::store().await;
     let server = Postgres::shared().unwrap();
