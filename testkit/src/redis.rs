@@ -204,6 +204,13 @@ impl Watched {
         self.servers.iter().position(is_named).with_context(|| format!("the sentinel says {told:?}"))
     }
 
+    /// Has the sentinel tell nothing any more to those who do not know this password, us included.
+    pub fn want_password(&self, password: &str) -> Result<()> {
+        let told = self.sentinel.say(&["ACL", "SETUSER", "default", "resetpass", &format!(">{password}")])?;
+        ensure!(told.starts_with("+OK"), "{told}");
+        Ok(())
+    }
+
     /// Has the sentinel make the other one the master, though this one is well.
     pub fn fail_over(&self) -> Result<()> {
         // So soon after another change it refuses.

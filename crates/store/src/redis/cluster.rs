@@ -1,6 +1,6 @@
 //! Who has which slots of a cluster.
 
-use super::reach::{Plan, connect, in_words};
+use super::reach::{Entry, Plan, connect, in_words};
 use super::url::{Place, place as place_of};
 use redis::Value;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) fn place(text: &str) -> Option<Place> {
 /// Asks a member of the cluster.
 pub(super) async fn slots(plan: &Plan, asked: &Place) -> Result<Vec<SlotRange>, String> {
     let work = async {
-        let mut connection = connect(plan, asked, true).await?;
+        let mut connection = connect(plan, asked, Entry::ToDatabase).await?;
         let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
         let value = connection.send_packed_command(&command).await.map_err(|error| in_words(&error))?;
         let ranges = ranges(&value, asked).ok_or("it does not tell who has which slots")?;

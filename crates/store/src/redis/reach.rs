@@ -39,6 +39,8 @@ const SILENT_AFTER: u32 = 3;
 const REFUSES_FOR: u32 = 40;
 /// What is said of a server that says nothing.
 const SILENT: &str = "it does not answer";
+/// The code of an error that asks for a password.
+const NO_PASSWORD: &str = "NOAUTH";
 /// How often a call follows a redirection to another member of a cluster.
 const REDIRECTIONS: u32 = 3;
 
@@ -396,7 +398,7 @@ async fn watch(shard: &Shard, line: &Line) -> String {
 
 impl Line {
     async fn open(plan: &Plan, place: &Place) -> Result<Self, String> {
-        let mut connection = connect(plan, place, true).await?;
+        let mut connection = connect(plan, place, Entry::ToDatabase).await?;
         let opened = now();
         let set_up = async {
             let (incarnation, ahead_ms) = look_at(&mut connection, opened).await?;
@@ -429,12 +431,55 @@ fn milliseconds_since(moment: Instant) -> i64 {
     i64::try_from(now().saturating_duration_since(moment).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Connects to one server. Sentinels know no databases, and often other users.
+/// How somebody introduces themselves to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Not at all.
+    Unnamed,
+    /// With user and password, if there are any.
+    Named,
+    /// The same, and with the database that is meant. Sentinels know none.
+    ToDatabase,
+}
+
+/// Why a server was not asked, or did not say what it was asked for.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) why: String,
+    /// It tells nothing to those who do not name themselves.
+    pub(super) wants_password: bool,
+    /// It does not accept those who do.
+    pub(super) is_refusal: bool,
+}
+
+impl From<RedisError> for Trouble {
+    fn from(error: RedisError) -> Self {
+        Self {
+            why: in_words(&error),
+            wants_password: error.code() == Some(NO_PASSWORD),
+            is_refusal: error.kind() == ErrorKind::AuthenticationFailed,
+        }
+    }
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self { why, wants_password: false, is_refusal: false }
+    }
+}
+
+impl From<Trouble> for String {
+    fn from(trouble: Trouble) -> Self {
+        trouble.why
+    }
+}
+
+/// Connects to one server.
 pub(super) async fn connect(
     plan: &Plan,
     place: &Place,
-    signs_in: bool,
-) -> Result<MultiplexedConnection, String> {
+    entry: Entry,
+) -> Result<MultiplexedConnection, Trouble> {
     let (host, port) = (place.host.clone(), place.port);
     let address = if plan.url.is_tls {
         ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
@@ -442,8 +487,10 @@ pub(super) async fn connect(
         ConnectionAddr::Tcp(host, port)
     };
     let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-    if signs_in {
+    if entry == Entry::ToDatabase {
         settings = settings.set_db(plan.url.database);
+    }
+    if entry != Entry::Unnamed {
         if let Some(user) = &plan.url.user {
             settings = settings.set_username(user);
         }
@@ -452,7 +499,7 @@ pub(super) async fn connect(
         }
     }
     let info = address.into_connection_info().map(|info| info.set_redis_settings(settings));
-    let info = info.map_err(|error| in_words(&error))?;
+    let info = info?;
     let client = match &plan.authority {
         Some(authority) if plan.url.is_tls => {
             let certificates = TlsCertificates { client_tls: None, root_cert: Some(authority.clone()) };
@@ -463,15 +510,19 @@ pub(super) async fn connect(
     // Each call has its own patience.
     let config =
         AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_WITHIN)).set_response_timeout(None);
-    let client = client.map_err(|error| in_words(&error))?;
+    let client = client?;
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     let connected = match timeout(2 * CONNECT_WITHIN, connecting).await {
-        Ok(connected) => connected.map_err(|error| in_words(&error)),
-        Err(_) => Err(SILENT.to_owned()),
+        Ok(connected) => connected.map_err(Trouble::from),
+        Err(_) => Err(SILENT.to_owned().into()),
     };
-    // A server that does not speak TLS waits for the end of what it takes for a command.
-    let is_doubtful = |why: &str| plan.url.is_tls && why == SILENT;
-    connected.map_err(|why| if is_doubtful(&why) { format!("{why}; does it speak TLS there?") } else { why })
+    connected.map_err(|mut trouble| {
+        // A server that does not speak TLS waits for the end of what it takes for a command.
+        if plan.url.is_tls && trouble.why == SILENT {
+            trouble.why.push_str("; does it speak TLS there?");
+        }
+        trouble
+    })
 }
 
 /// Which process this is, and since it was last made a master: what was counted by another one is not to be believed. And how
@@ -570,7 +621,7 @@ pub(super) fn in_words(error: &RedisError) -> String {
     match error.kind() {
         ErrorKind::AuthenticationFailed => "it does not accept the user or the password".to_owned(),
         ErrorKind::Parse => "what answers there is neither Redis nor Valkey".to_owned(),
-        ErrorKind::Server(_) | ErrorKind::Extension if error.code() == Some("NOAUTH") => {
+        ErrorKind::Server(_) | ErrorKind::Extension if error.code() == Some(NO_PASSWORD) => {
             "it wants a password, which --counters-password-file can hold".to_owned()
         }
         ErrorKind::Server(_) | ErrorKind::Extension => {

@@ -1,8 +1,7 @@
 //! Who is the master, as sentinels say.
 
-use super::reach::{Plan, connect, in_words};
+use super::reach::{Entry, Plan, Trouble, connect};
 use super::url::Place;
-use redis::aio::MultiplexedConnection;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -22,22 +21,23 @@ pub(super) async fn master(plan: &Plan, name: &str) -> Result<Place, String> {
 }
 
 async fn ask(plan: &Plan, place: &Place, name: &str) -> Result<Place, String> {
-    // Most sentinels ask for no password, and some of those that do are given the one of their servers.
-    let told = match connect(plan, place, false).await {
-        Ok(connection) => master_of(connection, name).await,
-        Err(error) => Err(error),
-    };
-    match told {
-        Err(error) if error.starts_with("NOAUTH") => master_of(connect(plan, place, true).await?, name).await,
-        told => told,
+    // Most sentinels ask for no password. Those that do are given the user and the password of their servers.
+    match told(plan, place, name, Entry::Unnamed).await {
+        Err(trouble) if trouble.wants_password && plan.url.has_password() => {
+            told(plan, place, name, Entry::Named).await.map_err(|trouble| match trouble.is_refusal {
+                true => format!("{}, which are those of the servers", trouble.why),
+                false => trouble.why,
+            })
+        }
+        told => told.map_err(String::from),
     }
 }
 
-async fn master_of(mut connection: MultiplexedConnection, name: &str) -> Result<Place, String> {
+async fn told(plan: &Plan, place: &Place, name: &str, entry: Entry) -> Result<Place, Trouble> {
+    let mut connection = connect(plan, place, entry).await?;
     let mut command = redis::cmd("SENTINEL");
     command.arg("get-master-addr-by-name").arg(name);
-    let told: Option<(String, u16)> =
-        command.query_async(&mut connection).await.map_err(|error| in_words(&error))?;
+    let told: Option<(String, u16)> = command.query_async(&mut connection).await?;
     let (host, port) = told.ok_or_else(|| format!("it watches no master of the name {name}"))?;
     Ok(Place { host, port })
 }

@@ -146,6 +146,32 @@ async fn a_master_that_sentinels_have_replaced_is_left_before_it_knows() {
 }
 
 #[tokio::test]
+async fn sentinels_that_want_a_password_get_that_of_the_servers() {
+    let (store, key) = with_key(1_000).await;
+    for flavour in [Flavour::Redis, Flavour::Valkey] {
+        let watched = Watched::start(flavour).unwrap();
+        watched.want_password("right").unwrap();
+        for (credentials, why) in [
+            ("", "it wants a password, which --counters-password-file can hold"),
+            (":wrong@", "it does not accept the user or the password, which are those of the servers"),
+        ] {
+            let url = watched.url().replace("//", &format!("//{credentials}"));
+            let counters = open(&url, Outage::Closed, PATIENT, &store).await;
+            let told = counters.charge_key(&key, calm(0)).await.unwrap_err().to_string();
+            assert!(told.contains("the sentinel at 127.0.0.1:") && told.ends_with(why), "{told}");
+            assert!(!told.contains("wrong"), "{told}");
+        }
+        for server in &watched.servers {
+            assert!(server.say(&["CONFIG", "SET", "requirepass", "right"]).unwrap().starts_with("+OK"));
+        }
+        // A database other than the first is for the servers to know.
+        let url = watched.url().replace("//", "//:right@") + "/3";
+        let counters = open(&url, Outage::Closed, PATIENT, &store).await;
+        remaining(&*counters, &key, calm(1)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_cluster_counts_each_key_where_it_lies() {
     let store = super::store().await;
     let cluster = Cluster::start(Flavour::Valkey).unwrap();
