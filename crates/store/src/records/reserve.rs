@@ -8,11 +8,13 @@ use ipse_model::Day;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::BTreeMap;
 
-/// As many numbers are given out at once at least.
-const FEW: u32 = 64;
-/// Of a large day, such a part is given out at once: enough for a key that asks as quickly as it may to go on through some
-/// minutes in which the records are away, and all that is withheld when whoever asked for it dies.
+/// Such a part of a day is given out at once: enough for a key that asks as quickly as it may to go on through some minutes
+/// in which the records are away, and all that is withheld when whoever asked for it dies.
 const PART_OF_DAY: u32 = 16;
+/// Of a small day, as many numbers are given out at once at least.
+const LEAST: u32 = 4;
+/// As many are few.
+const FEW: u32 = 64;
 
 /// Numbers that are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,11 @@ pub struct Wanted {
 pub enum Portion {
     /// A part of the day, for an engine that has to go on when the records are away.
     PartOfDay,
-    /// Few, for a node that asks again when it needs more.
-    Few,
+    /// The same, but never many, for a node that asks again when it needs more; and enough for those who wait there.
+    Few {
+        /// How many wait.
+        waiting: u32,
+    },
 }
 
 /// Numbers that were given out: those above `from`, up to `to`. There are none if the two are equal.
@@ -49,9 +54,10 @@ impl Range {
     /// What is given out of a day after `from`, none of it beyond the limit.
     #[must_use]
     pub fn after(from: u32, limit: u32, portion: Portion) -> Self {
+        let part = LEAST.max(limit / PART_OF_DAY);
         let step = match portion {
-            Portion::PartOfDay => FEW.max(limit / PART_OF_DAY),
-            Portion::Few => FEW,
+            Portion::PartOfDay => part,
+            Portion::Few { waiting } => part.max(waiting).min(FEW),
         };
         Self { from, to: from.saturating_add(step).min(limit).max(from) }
     }

@@ -15,7 +15,7 @@
 -- g generation, p pause (1 being written, 2 written), n moments in the window, l the last of them,
 -- x when the window's end was set, a when a further range was asked for
 local BURST_LIMIT, WINDOW_MS, DAY_MS = 300, 60000, 86400000
-local RESERVE, RESERVE_PART, ASK_AGAIN_MS = 32, 32, 100
+local RESERVE, RESERVE_PART, ASK_AGAIN_MS = 2, 32, 100
 local STATE_KEPT_MS, WINDOW_KEPT_MS, WINDOW_RENEWED_MS = 3 * DAY_MS, 120000, 30000
 
 local time = redis.call('TIME')

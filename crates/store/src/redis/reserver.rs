@@ -85,9 +85,12 @@ pub(super) async fn serve(engine: Weak<Engine>, mut wishes: mpsc::UnboundedRecei
 fn wanted(mut wishes: Vec<Wish>) -> Option<(Wanted, Vec<Wish>)> {
     let day = wishes.iter().map(|wish| wish.day).max()?;
     wishes.retain(|wish| wish.day == day);
-    let is_taken = wishes.iter().any(|wish| matches!(wish.end, End::Take(_)));
+    let takers = wishes.iter().filter(|wish| matches!(wish.end, End::Take(_))).count();
     // What a node has left of a lease is lost when the engine is back.
-    let portion = if is_taken { Portion::Few } else { Portion::PartOfDay };
+    let portion = match u32::try_from(takers).unwrap_or(u32::MAX) {
+        0 => Portion::PartOfDay,
+        waiting => Portion::Few { waiting },
+    };
     let first = wishes.first()?;
     Some((Wanted { subject: first.subject, day, limit: first.limit, portion }, wishes))
 }

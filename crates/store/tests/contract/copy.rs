@@ -72,7 +72,8 @@ async fn fill(store: &Store) {
     };
     records.make_token(&token, NOON).await.unwrap();
     assert_eq!(records.due_notices(later(NOON, 1)).await.unwrap().len(), 3);
-    let wanted = Wanted { subject: Subject::Demo, day: NOON.day(), limit: 1000, portion: Portion::Few };
+    let wanted =
+        Wanted { subject: Subject::Demo, day: NOON.day(), limit: 1000, portion: Portion::Few { waiting: 1 } };
     records.reserve(&[wanted]).await.unwrap();
     let (id, name, version) = ("a".to_owned(), "one".to_owned(), "0.1.0".to_owned());
     records.seen(&Node { id, name, version, started_ms: 1, seen_ms: 1 }, NOON).await.unwrap();

@@ -57,7 +57,7 @@ async fn write(records: &Records, ledger: &Arc<Ledger>, owners: &[AccountId], nu
                 subject,
                 day: NOON.day(),
                 limit: 10_000,
-                portion: Portion::Few,
+                portion: Portion::Few { waiting: 1 },
             });
             records.reserve(&wanted.collect::<Vec<_>>()).await.unwrap();
             records.rename(owner, key, "renamed").await.unwrap();

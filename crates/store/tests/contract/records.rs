@@ -169,7 +169,7 @@ async fn a_day_that_is_spent_leaves_nothing_and_the_next_is_whole() {
     let (_, small) = create(&store.records, &account, Some(7)).await.unwrap();
     let wanted = |day| {
         [(Subject::Demo, DEMO_DAILY_LIMIT), (Subject::Key(free.id), DAILY_LIMIT), (Subject::Key(small.id), 7)]
-            .map(|(subject, limit)| Wanted { subject, day, limit, portion: Portion::Few })
+            .map(|(subject, limit)| Wanted { subject, day, limit, portion: Portion::Few { waiting: 1 } })
     };
     let is_left = async |day| {
         let ranges = store.records.reserve(&wanted(day)).await.unwrap();

@@ -15,21 +15,28 @@ async fn ranges_follow_each_other_up_to_the_limit() {
     let (_, key) = store.key(None).await;
     let key = Subject::Key(key.id);
     assert_eq!(records.reserve(&[]).await.unwrap(), []);
-    for (from, to) in [(0, 64), (64, 128), (128, 150), (150, 150), (150, 150)] {
-        assert_eq!(records.reserve(&[wanted(key, 150)]).await.unwrap(), [Range { from, to }]);
+    let mut ranges = Vec::new();
+    for _ in 0..18 {
+        let Range { from, to } = records.reserve(&[wanted(key, 150)]).await.unwrap()[0];
+        ranges.push((from, to));
     }
+    // Of a day a sixteenth is given out at once.
+    assert_eq!(ranges[..2], [(0, 9), (9, 18)]);
+    assert_eq!(ranges[15..], [(135, 144), (144, 150), (150, 150)]);
     // Another limit, another day, another subject.
     assert_eq!(records.reserve(&[wanted(key, 100)]).await.unwrap(), [Range { from: 150, to: 150 }]);
     assert_eq!(records.reserve(&[wanted(key, 152)]).await.unwrap(), [Range { from: 150, to: 152 }]);
     let tomorrow = Wanted { day: Day(NOON.day().0 + 1), ..wanted(key, 150) };
-    assert_eq!(records.reserve(&[tomorrow]).await.unwrap(), [Range { from: 0, to: 64 }]);
+    assert_eq!(records.reserve(&[tomorrow]).await.unwrap(), [Range { from: 0, to: 9 }]);
+    // Of a small day four are.
     let both = [wanted(key, 153), wanted(Subject::Demo, 10), wanted(Subject::Key(KeyId(999)), 10)];
-    let expected = [Range { from: 152, to: 153 }, Range { from: 0, to: 10 }, Range { from: 0, to: 0 }];
+    let expected = [Range { from: 152, to: 153 }, Range { from: 0, to: 4 }, Range { from: 0, to: 0 }];
     assert_eq!(records.reserve(&both).await.unwrap(), expected, "a key that is no more gets nothing");
-    // Of a large day a sixteenth is given out at once.
     assert_eq!(records.reserve(&[wanted(key, 10_000)]).await.unwrap(), [Range { from: 153, to: 778 }]);
-    let few = Wanted { portion: Portion::Few, ..wanted(key, 10_000) };
+    let few = Wanted { portion: Portion::Few { waiting: 1 }, ..wanted(key, 10_000) };
     assert_eq!(records.reserve(&[few]).await.unwrap(), [Range { from: 778, to: 842 }]);
+    let few = Wanted { portion: Portion::Few { waiting: 1 }, ..wanted(key, 900) };
+    assert_eq!(records.reserve(&[few]).await.unwrap(), [Range { from: 842, to: 898 }]);
     let rows = records.usage(NOON.day()).await.unwrap();
     assert!(rows.iter().all(|row| row.used == 0) && rows.len() == 2, "nothing is used yet: {rows:?}");
 }

@@ -59,8 +59,8 @@ async fn a_day(counters: &Shared, key: &Key, every: u32, mut happens: impl FnMut
 #[track_caller]
 fn assert_served_once(remaining: &[u32], limit: u32, times: u32) {
     assert!(remaining.is_sorted_by(|one, next| one > next), "{remaining:?}");
-    let served = u32::try_from(remaining.len()).unwrap();
-    assert!(served <= limit && served + 2 * 64 * times >= limit, "{served} of {limit}");
+    let (served, range) = (u32::try_from(remaining.len()).unwrap(), (limit / 16).max(4));
+    assert!(served <= limit && served + 2 * range * times >= limit, "{served} of {limit}");
 }
 
 #[tokio::test]
@@ -84,6 +84,19 @@ async fn an_engine_that_dies_and_comes_back_empty_serves_no_number_twice() {
     })
     .await;
     assert_served_once(&remaining, 1_000, 4);
+}
+
+#[tokio::test]
+async fn an_engine_that_dies_costs_a_small_day_little() {
+    let (store, key) = with_key(60).await;
+    let mut server = Redis::start(Flavour::Redis).unwrap();
+    let counters = open(&server.url(), Outage::Closed, PATIENT, &store).await;
+    let remaining = a_day(&counters, &key, 25, |_| {
+        server.kill();
+        server.run().unwrap();
+    })
+    .await;
+    assert_served_once(&remaining, 60, 2);
 }
 
 #[tokio::test]
@@ -217,7 +230,7 @@ async fn a_slot_that_moves_is_followed() {
         assert!(told.starts_with("+OK"), "{told}");
     }
     // The rest of what was reserved is lost with the state.
-    assert_eq!(charge(&counters, &key, calm(1)).await, granted(100 - 64 - 1));
+    assert_eq!(charge(&counters, &key, calm(1)).await, granted(100 - 6 - 1));
     assert_eq!(owner(), Some(to));
 }
 
@@ -340,14 +353,14 @@ async fn a_lease_calls_a_day_used_up_only_if_the_engine_did() {
     ];
     remaining(&*nodes[0], &key, calm(0)).await;
     server.kill();
-    // The engine held 64, and one of the nodes takes the rest.
-    for step in 1..=36 {
+    // The engine held 6, and one of the nodes takes the rest.
+    for step in 1..=94 {
         let charged = charge(&nodes[1], &key, calm(step)).await;
         assert!(matches!(charged, KeyCharge::Charged(Charge::Granted(_))), "{charged:?}");
     }
     for node in &nodes {
         let error = loop {
-            match node.charge_key(&key, calm(40)).await.unwrap_err() {
+            match node.charge_key(&key, calm(100)).await.unwrap_err() {
                 // It was asked when the engine died.
                 Error::Counters(Away::NoReply) => tokio::task::yield_now().await,
                 other => break other,
@@ -356,9 +369,9 @@ async fn a_lease_calls_a_day_used_up_only_if_the_engine_did() {
         assert!(matches!(error, Error::Counters(Away::Unsettled)), "{error}");
     }
     server.run().unwrap();
-    while !matches!(charge(&nodes[0], &key, calm(41)).await, KeyCharge::Charged(Charge::DayUsedUp(_))) {}
+    while !matches!(charge(&nodes[0], &key, calm(101)).await, KeyCharge::Charged(Charge::DayUsedUp(_))) {}
     server.kill();
-    let charged = charge(&nodes[0], &key, calm(42)).await;
+    let charged = charge(&nodes[0], &key, calm(102)).await;
     assert!(matches!(charged, KeyCharge::Charged(Charge::DayUsedUp(_))), "{charged:?}");
 }
 

@@ -112,7 +112,7 @@ impl Engines for Node {
     }
 
     async fn take(&self, subject: Subject, day: Day, limit: u32) -> Result<Range, Error> {
-        match self.reply_to(Errand::Reserve(subject, day, limit, Portion::Few)).await? {
+        match self.reply_to(Errand::Reserve(subject, day, limit, Portion::Few { waiting: 1 })).await? {
             Reply::Range(range) => {
                 self.lease.take(subject, day, range);
                 Ok(range)

@@ -7,7 +7,7 @@ use ipse_store::steps::{Call, Minute, Verdict};
 use std::collections::VecDeque;
 
 const MS_PER_DAY: u64 = 86_400_000;
-const RESERVE: u32 = 32;
+const RESERVE: u32 = 2;
 const RESERVE_PART: u32 = 32;
 const ASK_AGAIN_MS: u64 = 100;
 const STATE_KEPT_MS: u64 = 3 * MS_PER_DAY;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     /// As many numbers are in a range at least.
-    const FEWEST_GIVEN: u32 = 64;
+    const FEWEST_GIVEN: u32 = 4;
 
     /// A call that might come next.
     fn some_call(random: &mut Random, day: u32, mark: &mut u32, generation: u32, limit: u32) -> Call {
@@ -286,7 +286,7 @@ mod tests {
             let (mut state, mut mark, mut generation) = (State::default(), 0, 0);
             let mut now = 20_000 * MS_PER_DAY + random.below(MS_PER_DAY);
             let pace = *random.pick(&[3, 150, 1_000]);
-            let limit = *random.pick(&[700, 3_000]);
+            let limit = *random.pick(&[60, 700, 3_000]);
             let mut incarnation = round;
             for _ in 0..500 {
                 // An engine ends what is over by its own clock, which stands still against ours: so nothing ends here.
