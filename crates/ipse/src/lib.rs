@@ -9,6 +9,7 @@ mod geo;
 mod logs;
 mod nodes;
 mod operator;
+mod outages;
 mod process;
 mod server;
 mod settings;

@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::geo::{Geo, Origin};
 use crate::nodes;
 use crate::operator::{Health, History, Operator, SAMPLE_EVERY, Sights};
+use crate::outages::Outages;
 use crate::process;
 use crate::update;
 use arc_swap::ArcSwap;
@@ -19,7 +20,7 @@ use ipse_model::Now;
 use ipse_site::{Desk, Examination, Site, SitePlan};
 use ipse_store::{
     BootId, Claim, Counters, Counting, DataFolder, Database, DoctorLinks, Engine, FolderLock, KeyNews,
-    KeyTable, Ledger, Node, Outage, Records, Shared,
+    KeyTable, Ledger, Node, Records, Shared,
 };
 use std::net::SocketAddr;
 use std::path::Path;
@@ -667,10 +668,10 @@ async fn tend_accounts(site: Arc<Site<Engine>>, health: Arc<Health>, clock: Cloc
 async fn fold(counters: Arc<Engine>, (health, clock, mut ended): Task) {
     let mut ticks = every(FOLD_EVERY);
     let mut failing = false;
-    let mut is_away = false;
+    let mut outages = Outages::default();
     while next(&mut ticks, &mut ended).await {
         if let Engine::Shared(shared) = &*counters {
-            tell_outage(shared, &mut is_away);
+            outages.tell(shared);
         }
         let folded = counters.fold(clock.now()).await;
         health.folds.beat(&folded, clock.now());
@@ -686,23 +687,6 @@ async fn fold(counters: Arc<Engine>, (health, clock, mut ended): Task) {
             }
             Err(_) => {}
         }
-    }
-}
-
-/// Says when shared counters go away and what that means, and when they are back.
-fn tell_outage(shared: &Shared, is_away: &mut bool) {
-    let report = shared.report();
-    match (&report.away, std::mem::replace(is_away, report.away.is_some())) {
-        (Some(away), false) => {
-            let meanwhile = match shared.outage() {
-                Outage::Closed => "requests are answered with 500",
-                Outage::Lease => "this node reserves answers in the database",
-                Outage::Open => "everything is answered, and counts are not exact",
-            };
-            tracing::error!(error = %away, meanwhile, "the shared counters are away");
-        }
-        (None, true) => tracing::info!(report.uncounted, report.leased, "the shared counters are back"),
-        _ => {}
     }
 }
 

@@ -619,7 +619,7 @@ mod tests {
         let page = html(&overview, false);
         assert!(page.contains("It serves, but something needs you.") && page.contains("cannot be read"));
         overview.missing.push("Requests cannot be charged.".to_owned());
-        let shared = SharedReport { away: Some(Away::NoReply), undecided: 0, leased: 7, uncounted: 0 };
+        let shared = SharedReport { away: Some(Away::NoReply), leased: 7, ..SharedReport::default() };
         overview.counters.shared = Some((Outage::Lease, shared));
         let page = html(&overview, false);
         assert!(page.contains("It is not ready.") && page.contains("Requests cannot be charged."));

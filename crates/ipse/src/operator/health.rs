@@ -34,6 +34,7 @@ impl Health {
     pub(crate) fn condition(&self, requests_fail: bool, counters: &CountersReport) -> Condition {
         let shared = counters.shared.as_ref();
         let away = shared.and_then(|(policy, report)| Some((*policy, report.away.as_ref()?)));
+        let records_away = shared.and_then(|(policy, report)| Some((*policy, report.records_away.as_ref()?)));
         let mut condition = Condition::default();
         if self.stopping.load(Ordering::Relaxed) {
             condition.missing.push(
@@ -48,10 +49,22 @@ impl Health {
             Some((policy, away)) => condition
                 .worse
                 .push(format!("Lookups are decided on this node alone (`{}`): {away}.", policy.word())),
-            None if requests_fail => condition
-                .missing
-                .push("Lookups cannot be charged and are answered with 500: the log says why.".to_owned()),
+            None if requests_fail => {
+                let why = records_away.map_or("the log says why", |(_, why)| why);
+                condition
+                    .missing
+                    .push(format!("Lookups cannot be charged and are answered with 500: {why}."));
+            }
             None => {}
+        }
+        if let Some((policy, why)) = records_away {
+            let meanwhile = match policy {
+                Outage::Closed | Outage::Lease => "answered with 500",
+                Outage::Open => "answered unchecked (`open`)",
+            };
+            condition
+                .worse
+                .push(format!("Lookups that need a new range of their day are {meanwhile}: {why}."));
         }
         for (pulse, sentence) in [
             (&self.keys, "Changes of keys cannot be read, and the keys that are known are served on"),
@@ -164,8 +177,7 @@ mod tests {
         let lines = |report: &CountersReport, fails| health.condition(fails, report).lines();
         assert!(lines(&report, true).starts_with("not ready\nmissing: Lookups cannot be charged"));
         report.engine = "redis";
-        let shared =
-            |policy, away| Some((policy, SharedReport { away, undecided: 0, leased: 0, uncounted: 0 }));
+        let shared = |policy, away| Some((policy, SharedReport { away, ..SharedReport::default() }));
         report.shared = shared(Outage::Closed, Some(Away::NoReply));
         let told = "not ready\nmissing: Lookups cannot be charged and are answered with 500: the shared counters did not \
                     answer in time.\n";
@@ -178,6 +190,14 @@ mod tests {
         );
         report.shared = shared(Outage::Closed, None);
         assert_eq!(lines(&report, false), "ready\n");
+        let records_away = Some("the database is away".to_owned());
+        report.shared = Some((Outage::Open, SharedReport { records_away, ..SharedReport::default() }));
+        let told = "ready\ndegraded: Lookups that need a new range of their day are answered unchecked (`open`): the \
+                    database is away.\n";
+        assert_eq!(lines(&report, false), told);
+        assert!(lines(&report, true).starts_with(
+            "not ready\nmissing: Lookups cannot be charged and are answered with 500: the database is away.\n"
+        ));
         health.stop();
         assert!(lines(&report, false).starts_with("not ready\nmissing: The server is stopping"));
     }

@@ -170,6 +170,11 @@ fn counters(families: &mut Families, sights: &Sights, report: &CountersReport) {
         alone(switch(shared.is_some_and(|(_, report)| report.away.is_some()))),
     );
     let Some((_, shared)) = shared else { return };
+    families.gauge(
+        "ipse_counters_records_away",
+        "Whether the database gives no new ranges to the counters: 1, or 0.",
+        alone(switch(shared.records_away.is_some())),
+    );
     let without =
         [("leased", shared.leased), ("unchecked", shared.uncounted), ("undecided", shared.undecided)];
     families.counter(

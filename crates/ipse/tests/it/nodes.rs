@@ -2,6 +2,7 @@
 
 use crate::commands::ipse;
 use crate::keys::soon;
+use crate::proxies::free_port;
 use ipse_testkit::{Connection, Flavour, Postgres, Redis, Response, Server, Visitor};
 use serde_json::Value;
 use std::process::Command;
@@ -148,6 +149,40 @@ fn without_its_engine_a_node_says_so_and_nobody_is_refused_or_paused_for_it() {
     }
     let listed: Vec<Value> = serde_json::from_str(&house.run(&["key", "list", "--json"])).unwrap();
     assert_eq!(listed[0]["state"], "active", "{listed:?}");
+}
+
+#[test]
+fn a_node_whose_database_could_only_be_read_says_so_and_goes_on_by_itself() {
+    let house = House::patient();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let serve = house.command(&["serve", "--admin-listen", &admin]);
+    let node = Server::start(serve, &house.dir.path().join("one")).unwrap();
+    let keys = [house.key(&[]), house.key(&[])];
+    soon("the key is known", || ask(&node, &keys[0]).status, |status| *status == 200);
+    let name = house.database.rsplit('/').next().unwrap();
+    let postgres = Postgres::shared().unwrap();
+    let set = |is_read_only: &str| {
+        let sql = format!("ALTER DATABASE {name} SET default_transaction_read_only = {is_read_only}");
+        postgres.ask("postgres", &sql).unwrap();
+    };
+    set("on");
+    let end = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'");
+    postgres.ask("postgres", &end).unwrap();
+    // Its day has no range yet. The other one has.
+    soon("there is none to be had", || ask(&node, &keys[1]).status, |status| *status == 500);
+    assert_eq!(ask(&node, &keys[0]).status, 200);
+    let ready = || Connection::open(admin.parse().unwrap()).unwrap().get("/readyz", None).unwrap();
+    let is_told = |told: &Response| {
+        told.body.contains(
+            "degraded: Lookups that need a new range of their day are answered with 500: the database ",
+        ) && told.body.contains("can only be read")
+    };
+    let told = soon("it says why", ready, is_told);
+    assert_eq!(told.status, 200, "{}", told.body);
+    // Connections that are open stay as they were made.
+    set("off");
+    soon("it goes on", || ask(&node, &keys[1]).status, |status| *status == 200);
+    soon("nothing is missing", ready, |told| told.body == "ready\n");
 }
 
 #[test]

@@ -87,11 +87,13 @@ pub enum SharedClock {
 }
 
 /// What shared counters have seen since they were opened, for whoever looks after them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedReport {
     /// Why they cannot be asked, if they cannot.
     pub away: Option<Away>,
-    /// Decisions that did not come in time, or at all.
+    /// Why the records give them no new ranges, if they do not.
+    pub records_away: Option<String>,
+    /// Decisions that did not come in time, or at all, and were not made otherwise.
     pub undecided: u64,
     /// Requests that were charged to ranges of this node, because the shared engine was away.
     pub leased: u64,
@@ -121,6 +123,8 @@ struct Engine {
     lease: Lease,
     /// How many nodes share the minute.
     nodes: AtomicU32,
+    /// Why the records gave out no range when they were last asked for one, if they did not.
+    records_away: Mutex<Option<String>>,
     undecided: AtomicU64,
     leased: AtomicU64,
     uncounted: AtomicU64,
@@ -159,6 +163,7 @@ impl Shared {
             extending: Mutex::default(),
             lease: Lease::default(),
             nodes: AtomicU32::new(1),
+            records_away: Mutex::default(),
             undecided: AtomicU64::new(0),
             leased: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
@@ -174,6 +179,10 @@ impl Shared {
         let engine = &self.engine;
         if engine.reach.missing().is_none() {
             engine.lease.rest(now);
+        }
+        // Nobody may need a range for a while. Asking for the name is a write, which nobody sees.
+        if engine.records_away().is_some() && engine.records.installation().await.is_ok() {
+            engine.note_records(None);
         }
         let (rows, outcomes) = engine.news.take();
         if rows.is_empty() && outcomes.is_empty() {
@@ -217,6 +226,7 @@ impl Shared {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         SharedReport {
             away: engine.reach.missing(),
+            records_away: engine.records_away(),
             undecided: count(&engine.undecided),
             leased: count(&engine.leased),
             uncounted: count(&engine.uncounted),
@@ -243,11 +253,27 @@ impl Engine {
     /// Waits for a decision as long as it may take.
     async fn decided<T>(&self, decision: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let decided = timeout(self.plan.patience, decision).await;
-        let decided = decided.unwrap_or_else(|_| Err(Away::TooSlow.into()));
-        if decided.is_err() {
-            self.undecided.fetch_add(1, Ordering::Relaxed);
-        }
+        decided.unwrap_or_else(|_| Err(Away::TooSlow.into()))
+    }
+
+    /// Counts what a decision came to: one that ranges of this node decided, or none.
+    fn counted<T>(&self, decided: Result<T, Error>, is_leased: bool) -> Result<T, Error> {
+        match &decided {
+            Ok(_) if is_leased => self.leased.fetch_add(1, Ordering::Relaxed),
+            Ok(_) => 0,
+            Err(_) => self.undecided.fetch_add(1, Ordering::Relaxed),
+        };
         decided
+    }
+
+    /// Why the records give out no ranges, if they do not.
+    fn records_away(&self) -> Option<String> {
+        self.records_away.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes whether the records gave out ranges, and if not, why.
+    fn note_records(&self, failure: Option<&Error>) {
+        *self.records_away.lock().unwrap_or_else(PoisonError::into_inner) = failure.map(Error::to_string);
     }
 
     fn note(&self, subject: Subject, charge: Charge, now: Now) {
@@ -394,16 +420,14 @@ impl Counters for Shared {
         let charged = engine.decided(protocol::charge_key(&engine.teller(engine.clock(now)), key)).await;
         let charged = match (charged, engine.plan.outage) {
             (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
-                let leased = engine.decided(engine.lease_key(key, now)).await?;
-                engine.leased.fetch_add(1, Ordering::Relaxed);
-                leased
+                engine.counted(engine.decided(engine.lease_key(key, now)).await, true)?
             }
             (Err(_), Outage::Open) => {
                 let allowance = engine.uncounted(subject, key.daily_limit, now);
                 engine.news.note(subject, now, None, ANSWERED);
                 return Ok(KeyCharge::Charged(Charge::Granted(allowance)));
             }
-            (charged, _) => charged?,
+            (charged, _) => engine.counted(charged, false)?,
         };
         match charged {
             KeyCharge::Paused => engine.refused(key.id, now),
@@ -417,15 +441,14 @@ impl Counters for Shared {
         let charged = engine.decided(protocol::charge_demo(&engine.teller(engine.clock(now)))).await;
         let charged = match (charged, engine.plan.outage) {
             (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
-                let leased =
-                    engine.decided(lease::lease_demo(&engine.teller(None), &engine.lease, now)).await?;
-                engine.leased.fetch_add(1, Ordering::Relaxed);
-                leased
+                let teller = engine.teller(None);
+                let leased = engine.decided(lease::lease_demo(&teller, &engine.lease, now)).await;
+                engine.counted(leased, true)?
             }
             (Err(_), Outage::Open) => {
                 return Ok(Ok(engine.uncounted(Subject::Demo, DEMO_DAILY_LIMIT, now)));
             }
-            (charged, _) => charged?,
+            (charged, _) => engine.counted(charged, false)?,
         };
         if let Err(allowance) = charged {
             engine.note_spent(Subject::Demo, allowance);

@@ -59,7 +59,9 @@ pub(super) async fn serve(engine: Weak<Engine>, mut wishes: mpsc::UnboundedRecei
         if all.is_empty() {
             continue;
         }
-        match engine.records.reserve(&all).await {
+        let reserved = engine.records.reserve(&all).await;
+        engine.note_records(reserved.as_ref().err());
+        match reserved {
             Ok(ranges) => {
                 let mut offers = JoinSet::new();
                 for ((wanted, wishes), range) in subjects.into_iter().zip(ranges) {

@@ -1,9 +1,9 @@
 //! What only a server can do: refuse, be away, and come again. Each is told in a sentence without a password.
 
-use super::counters::BOOT;
-use crate::NOON;
-use ipse_store::{Counters, DatabaseUrl, Error, Records};
-use ipse_testkit::{Link, Postgres, Way};
+use super::counters::{BOOT, key, remaining, shared_with};
+use crate::{NOON, later};
+use ipse_store::{Counters, DatabaseUrl, Error, Outage, Records};
+use ipse_testkit::{Flavour, Link, Postgres, Redis, Way};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -117,6 +117,40 @@ async fn a_server_that_can_only_be_read_is_left_as_soon_as_it_says_so() {
         store.records.key(key.id).await.unwrap().unwrap();
     };
     timeout(Duration::from_secs(5), again).await.expect("it is found again by itself");
+}
+
+#[tokio::test]
+async fn counters_that_get_no_range_say_so_until_they_can_have_one_again() {
+    let server = Postgres::start().unwrap();
+    let url: DatabaseUrl = server.database().unwrap().parse().unwrap();
+    let records = Records::connect(&url).await.unwrap();
+    let account = crate::email("me@example.com");
+    let (_, made) = crate::create(&records, &account, Some(1_000)).await.unwrap();
+    let key = key(made.id, 1_000);
+    let engine = Redis::start(Flavour::Redis).unwrap();
+    let patience = Duration::from_secs(20);
+    let open = shared_with(&engine.url(), Outage::Open, patience, &records).await;
+    let closed = shared_with(&engine.url(), Outage::Closed, patience, &records).await;
+    assert_eq!((open.report().away, open.report().records_away), (None, None));
+    server.stop().unwrap();
+    assert_eq!(remaining(&*open, &key, NOON).await, 1_000, "nothing was counted");
+    // Who asks a moment later does not wait for a range that another fetches.
+    let error = closed.charge_key(&key, later(NOON, 1_000)).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    for (counters, uncounted, undecided) in [(&open, 1, 0), (&closed, 0, 1)] {
+        let report = counters.report();
+        assert_eq!((report.away, report.uncounted, report.undecided), (None, uncounted, undecided));
+        assert!(report.records_away.is_some_and(|why| why.contains("cannot be reached")));
+        // What was not counted is kept for its owner, and cannot be written now.
+        let _ = counters.fold(NOON).await;
+        assert!(counters.report().records_away.is_some(), "it is still away");
+    }
+    server.start_again().unwrap();
+    for counters in [&open, &closed] {
+        counters.fold(NOON).await.unwrap();
+        assert_eq!(counters.report().records_away, None, "nobody had to need a range");
+    }
+    assert_eq!(remaining(&*closed, &key, later(NOON, 2_000)).await, 999);
 }
 
 #[tokio::test]
