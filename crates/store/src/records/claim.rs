@@ -4,8 +4,8 @@
 //! The claim is a lock that PostgreSQL keeps for one connection, and a fact that names who had it last. A server that
 //! lost the connection takes the lock again when it can; if somebody else had it meanwhile, it must stop.
 
-use super::Records;
 use super::engine::{Engine, Hold};
+use super::{Records, installation};
 use crate::Error;
 use sqlx::{AnyConnection, Connection, Row};
 use std::sync::Arc;
@@ -76,17 +76,14 @@ impl Records {
             // Nobody tells, so nobody ever loses it.
             return Ok(Claim { lost, keeper: None });
         }
-        let mut drawn = [0; 8];
-        getrandom::fill(&mut drawn).map_err(Error::Random)?;
-        let name = match counting {
-            Counting::Alone => format!("{:016x}", u64::from_be_bytes(drawn)),
-            Counting::Together => "together".to_owned(),
-        };
-        let keeper = Keeper { engine: Arc::clone(&self.engine), counting, name };
+        let name = installation::drawn()?;
+        let mut keeper = Keeper { engine: Arc::clone(&self.engine), counting, name };
         let mut held = keeper.take().await?.ok_or_else(|| Error::Claimed(self.engine.name()))?;
         if counting == Counting::Together {
             // A ledger that died has counted something that only its journal knows.
             self.check_journal().await?;
+            // Whoever counts on in an epoch that is over must stop, though others count together again.
+            keeper.name = format!("together{}", self.epoch().await?);
         }
         keeper.sign(&mut held.connection).await.map_err(|error| self.engine.failed(error))?;
         let (stop, stopped) = oneshot::channel();

@@ -2,15 +2,13 @@
 
 use super::Records;
 use crate::{DataFolder, Error};
-use sqlx::Row;
+use sqlx::{AnyConnection, Row};
 
 impl Records {
     /// The name of this installation: 16 digits that were drawn once and stay with the database, so that engines which
     /// several installations share can tell them apart.
     pub async fn installation(&self) -> Result<String, Error> {
-        let mut drawn = [0; 8];
-        getrandom::fill(&mut drawn).map_err(Error::Random)?;
-        let name = format!("{:016x}", u64::from_be_bytes(drawn));
+        let name = drawn()?;
         let work = async {
             // Whoever comes first names it; everybody else gets that name.
             sqlx::query(
@@ -21,6 +19,16 @@ impl Records {
             .fetch_one(&self.writer)
             .await?
             .try_get(0)
+        };
+        self.within(work).await
+    }
+
+    /// What ranges belong to that shared counters hold, beside their engine: drawn anew when nobody is to be served from those
+    /// that were given out before. Empty if that never was.
+    pub(crate) async fn epoch(&self) -> Result<String, Error> {
+        let work = async {
+            let fact = sqlx::query("SELECT value FROM facts WHERE name = 'epoch'");
+            fact.fetch_optional(&self.readers).await?.map_or(Ok(String::new()), |row| row.try_get(0))
         };
         self.within(work).await
     }
@@ -79,4 +87,22 @@ impl Records {
     pub async fn forget_journal(&self) -> Result<bool, Error> {
         Ok(self.write(sqlx::query("DELETE FROM facts WHERE name = 'journal'")).await? > 0)
     }
+}
+
+/// Begins another epoch.
+pub(super) async fn begin_epoch(connection: &mut AnyConnection, name: &str) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO facts (name, value) VALUES ('epoch', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+    )
+    .bind(name)
+    .execute(connection)
+    .await
+    .map(drop)
+}
+
+/// 16 digits that nobody has drawn before.
+pub(super) fn drawn() -> Result<String, Error> {
+    let mut drawn = [0; 8];
+    getrandom::fill(&mut drawn).map_err(Error::Random)?;
+    Ok(format!("{:016x}", u64::from_be_bytes(drawn)))
 }

@@ -1,6 +1,6 @@
 //! How much was used, and what became of it: the history that the ledger folds into the database.
 
-use super::{Records, number};
+use super::{Records, installation, number};
 use crate::{Error, Subject};
 use ipse_model::{DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, KeyId, Now};
 use sqlx::any::{AnyArguments, AnyRow};
@@ -114,7 +114,8 @@ impl Records {
     }
 
     /// Uses up a day of every key and of the demo. After a restore nobody knows what was answered since the backup: who
-    /// wants to be sure that nothing is answered twice lets nothing more be answered that day.
+    /// wants to be sure that nothing is answered twice lets nothing more be answered that day, and nothing from ranges that
+    /// shared counters may still hold.
     pub async fn spend_day(&self, day: Day) -> Result<(), Error> {
         // Whole numbers, written out: there is nothing in them that could be misread.
         let sql = format!(
@@ -128,9 +129,11 @@ impl Records {
              mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
             day = day.0,
         );
+        let epoch = installation::drawn()?;
         self.within(async {
             let mut tx = self.writer.begin().await?;
             sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await?;
+            installation::begin_epoch(&mut tx, &epoch).await?;
             tx.commit().await
         })
         .await

@@ -148,8 +148,9 @@ impl Shared {
     /// Connects to the engine, and goes on trying if it is not there: that is told by [`Shared::report`] and by every charge.
     pub async fn open(plan: SharedPlan, records: &Records) -> Result<Arc<Self>, Error> {
         let installation = records.installation().await?;
+        let epoch = records.epoch().await?;
         let SharedPlan { url, authority, patience, .. } = plan.clone();
-        let reach = Reach::open(Plan { url, authority, patience });
+        let reach = Reach::open(Plan { url, authority, patience, epoch });
         let (wishes, receiver) = mpsc::unbounded_channel();
         let engine = Arc::new(Engine {
             plan,

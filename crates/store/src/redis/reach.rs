@@ -96,6 +96,8 @@ pub(super) struct Plan {
     pub(super) authority: Option<Vec<u8>>,
     /// How long a reply may take.
     pub(super) patience: Duration,
+    /// What a server was told in another epoch is not to be believed.
+    pub(super) epoch: String,
 }
 
 /// The shared engine, as far as it can be reached.
@@ -140,6 +142,8 @@ struct Shard {
 struct Line {
     connection: MultiplexedConnection,
     incarnation: String,
+    /// The same in this epoch: what ranges are believed that it holds.
+    believed: String,
     script: String,
     opened: Instant,
     /// How far its clock is ahead of the time since the connection was opened, in milliseconds, as it last told.
@@ -211,7 +215,7 @@ impl Reach {
         for _ in 0..REDIRECTIONS {
             let line = shard.line.load_full().ok_or_else(|| shard.not_reached())?;
             let deadline = line.deadline(self.plan.patience);
-            let by = |script| command(script, tag, &line.incarnation, clock, deadline, call);
+            let by = |script| command(script, tag, &line.believed, clock, deadline, call);
             let mut replied = self.send(&shard, &line, &by(Script::Hash(&line.script)), is_asking).await?;
             if is(&replied, ServerErrorKind::NoScript) {
                 replied = self.send(&shard, &line, &by(Script::Text), is_asking).await?;
@@ -409,7 +413,8 @@ impl Line {
         };
         let (incarnation, ahead_ms, script) =
             timeout(CONNECT_WITHIN, set_up).await.map_err(|_| SILENT.to_owned())??;
-        Ok(Self { connection, incarnation, script, opened, ahead_ms: ahead_ms.into() })
+        let believed = format!("{incarnation}{}", plan.epoch);
+        Ok(Self { connection, incarnation, believed, script, opened, ahead_ms: ahead_ms.into() })
     }
 
     /// The moment by the server's clock after which nobody waits for what is sent now.

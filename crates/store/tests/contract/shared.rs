@@ -421,6 +421,23 @@ async fn an_engine_that_refuses_is_told_of_in_its_words_and_one_that_forgot_the_
 }
 
 #[tokio::test]
+async fn a_day_that_was_spent_is_not_served_from_what_the_engine_still_holds() {
+    let (store, key) = with_key(1_000).await;
+    let server = Redis::start(Flavour::Redis).unwrap();
+    let counters = open(&server.url(), Outage::Closed, PATIENT, &store).await;
+    remaining(&*counters, &key, calm(0)).await;
+    counters.charge_demo(calm(0)).await.unwrap().unwrap();
+    counters.close(calm(0)).await.unwrap();
+    store.records.spend_day(NOON.day()).await.unwrap();
+    let counters = open(&server.url(), Outage::Closed, PATIENT, &store).await;
+    let charged = charge(&counters, &key, calm(1)).await;
+    assert!(matches!(charged, KeyCharge::Charged(Charge::DayUsedUp(_))), "{charged:?}");
+    assert!(counters.charge_demo(calm(1)).await.unwrap().is_err());
+    let tomorrow = Now { unix_ms: NOON.unix_ms + crate::DAY_MS, ..NOON };
+    assert_eq!(remaining(&*counters, &key, tomorrow).await, 999);
+}
+
+#[tokio::test]
 async fn all_who_come_at_once_while_the_engine_is_away_share_one_range() {
     let (store, key) = with_key(200).await;
     let counters = open("redis://127.0.0.1:1", Outage::Lease, PATIENT, &store).await;

@@ -4,13 +4,13 @@ use ipse_store::{Counting, DataFolder, Error, Ledger};
 use ipse_testkit::Postgres;
 use std::time::Duration;
 
-/// Ends the connection that holds the lock, as a cut line or an operator would.
-fn cut(store: &crate::Store) {
+/// Ends the connections of so many who hold the lock, as a cut line or an operator would.
+fn cut(store: &crate::Store, holders: u32) {
     let ended = store.ask(
         "SELECT COUNT(pg_terminate_backend(l.pid)) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
          WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted",
     );
-    assert_eq!(ended, "1");
+    assert_eq!(ended, holders.to_string());
 }
 
 #[tokio::test]
@@ -37,7 +37,7 @@ async fn whoever_counts_alone_is_alone() {
 async fn a_claim_that_nobody_took_meanwhile_goes_on() {
     let store = super::store().await;
     let claim = store.records.claim(Counting::Alone).await.unwrap();
-    cut(&store);
+    cut(&store, 1);
     // It takes the lock again before it says anything.
     let lost = tokio::time::timeout(Duration::from_secs(3), claim.lost()).await;
     assert!(lost.is_err());
@@ -57,7 +57,7 @@ async fn a_claim_that_somebody_took_meanwhile_is_lost() {
             let other = other.clone();
             tokio::spawn(async move { other.claim(Counting::Alone).await.unwrap() })
         };
-        cut(&store);
+        cut(&store, 1);
         let taken = taking.await.unwrap();
         let kept = if releases {
             taken.release().await;
@@ -71,6 +71,20 @@ async fn a_claim_that_somebody_took_meanwhile_is_lost() {
             kept.release().await;
         }
     }
+}
+
+#[tokio::test]
+async fn who_counts_together_in_an_epoch_that_is_over_must_stop() {
+    let store = super::store().await;
+    let other = store.open().await;
+    let claim = store.records.claim(Counting::Together).await.unwrap();
+    // As somebody does who found nobody, because this one could not reach the database.
+    store.records.spend_day(crate::NOON.day()).await.unwrap();
+    let newer = other.claim(Counting::Together).await.unwrap();
+    cut(&store, 2);
+    claim.lost().await;
+    assert!(tokio::time::timeout(Duration::from_secs(2), newer.lost()).await.is_err(), "the others go on");
+    newer.release().await;
 }
 
 #[tokio::test]
