@@ -571,7 +571,8 @@ impl Reader<'_> {
             CountersUrl::has_password,
             |url, password| url.with_password(password.to_owned()),
         );
-        let authority = self.optional("counters_ca", "a file that can be read", read_text);
+        let authority =
+            self.optional("counters_ca", "a file that holds certificates, PEM", read_certificates);
         let outage = self.one("outage", "closed, lease or open", |text| match text {
             "closed" => Some(Outage::Closed),
             "lease" => Some(Outage::Lease),
@@ -873,6 +874,11 @@ fn read_text(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
+/// A file in which there is a certificate at least.
+fn read_certificates(path: &str) -> Option<String> {
+    read_text(path).filter(|text| text.contains("-----BEGIN CERTIFICATE-----"))
+}
+
 /// A name that an authority can be shown to be ours: no address, and no wildcard, which TLS-ALPN-01 cannot prove.
 fn dns_name(text: &str) -> Option<String> {
     let is_label = |label: &str| {
@@ -980,12 +986,19 @@ mod tests {
         let plan = config.counters.unwrap();
         assert_eq!(plan.url.to_string(), "redis://one.example.com:6379/2");
         assert_eq!((plan.outage, plan.patience), (Outage::Lease, Duration::from_millis(45)));
+        let folder = tempfile::tempdir().unwrap();
+        let pem = folder.path().join("ca.pem");
+        std::fs::write(&pem, "-----BEGIN CERTIFICATE-----").unwrap();
         for (settings, expected) in [
             (&[("counters", "http://me:hush@one")][..], "must begin with redis://"),
             (&[("outage", "open")], "is of no use without counters"),
             (&[("counters", "redis://one"), ("outage", "hush")], "closed, lease or open"),
             (&[("counters_password_file", "/dev/null")], "is of no use without counters"),
-            (&[("counters", "redis://one"), ("counters_ca", "/dev/null")], "rediss://"),
+            (&[("counters", "redis://one"), ("counters_ca", pem.to_str().unwrap())], "rediss://"),
+            (
+                &[("counters", "rediss://one"), ("counters_ca", "/dev/null")],
+                "a file that holds certificates, PEM",
+            ),
         ] {
             let error = read(settings).unwrap_err();
             assert!(error.contains(expected), "{error}");

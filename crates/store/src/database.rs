@@ -58,6 +58,16 @@ pub enum NotADatabase {
          sslcert, sslkey, host, user, application_name, options and statement-cache-capacity"
     )]
     Parameter(String),
+    /// It names a file that cannot be read.
+    #[error("the URL of the database says {parameter}={path}, and that file cannot be read: {why}")]
+    File {
+        /// What it is named for.
+        parameter: String,
+        /// The file.
+        path: String,
+        /// Why not.
+        why: String,
+    },
     /// It names no database.
     #[error("the URL of the database does not end with the database's name, such as /ipse")]
     NoName,
@@ -75,6 +85,9 @@ const PARAMETERS: [&str; 9] = [
     "options",
     "statement-cache-capacity",
 ];
+
+/// Those of them that name files.
+const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 
 impl DatabaseUrl {
     /// The same with another password.
@@ -121,6 +134,17 @@ impl FromStr for DatabaseUrl {
         let url = &mut options.database_url;
         if let Some((name, _)) = url.query_pairs().find(|(name, _)| !PARAMETERS.contains(&name.as_ref())) {
             return Err(NotADatabase::Parameter(name.into_owned()));
+        }
+        for (parameter, path) in url.query_pairs().filter(|(name, _)| FILES.contains(&name.as_ref())) {
+            // The certificate itself may stand there as well.
+            if path.starts_with("-----BEGIN") {
+                continue;
+            }
+            std::fs::File::open(&*path).map_err(|error| NotADatabase::File {
+                parameter: parameter.to_string(),
+                path: path.to_string(),
+                why: error.to_string(),
+            })?;
         }
         if url.path().trim_start_matches('/').is_empty() {
             return Err(NotADatabase::NoName);
@@ -186,5 +210,6 @@ mod tests {
         check("postgres://me@db/ipse?password=hush", "`password`");
         check("postgres://me:hush@db/ipse?pool=3", "`pool`");
         check("postgres://me:hush@db/ipse?sslmode=maybe", "cannot be read");
+        check("postgres://me:hush@db/ipse?sslrootcert=/nowhere/ca.pem", "sslrootcert=/nowhere/ca.pem");
     }
 }
