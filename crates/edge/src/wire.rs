@@ -163,14 +163,21 @@ impl<S: Stream> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.given_back.is_empty() {
+        let is_given_back = !self.given_back.is_empty();
+        if is_given_back {
             let length = self.given_back.len().min(buffer.remaining());
             buffer.put_slice(&self.given_back.split_to(length));
-            return Poll::Ready(Ok(()));
+            if buffer.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
         }
+        // What is there beside it is told in the same breath: hyper reads what comes in pieces in another way than what does not.
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            Poll::Ready(read) => read?,
+            Poll::Ready(Ok(())) => {}
+            // How it ended is told when that is all there is to tell.
+            Poll::Ready(Err(_)) | Poll::Pending if is_given_back => return Poll::Ready(Ok(())),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
             Poll::Pending => {
                 self.progress.waits();
                 return Poll::Pending;
