@@ -175,7 +175,8 @@ pub(crate) async fn accept<S, F>(
                 () = reached(&mut ended, Stage::Ended) => None,
             };
             if let Some((socket, line)) = greeted
-                && let Err(guest) = house.to_front(Guest { socket, line: Arc::new(line), stay, came_ms })
+                && let Err(guest) =
+                    house.to_front(Guest { socket, line: Arc::new(line), stay, came_ms, was_asked: false })
             {
                 Box::pin(take_over(guest, Beginning::default(), house, stages)).await;
             }
@@ -323,18 +324,20 @@ pub(crate) async fn take_over<S, F>(
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let Guest { mut socket, line, mut stay, came_ms } = guest;
+    let Guest { mut socket, line, mut stay, came_ms, mut was_asked } = guest;
     let mut beginning = beginning;
     loop {
         let mut ended = stages.clone();
         let (line_of, house_of, stages_of) = (Arc::clone(&line), Arc::clone(&house), stages.clone());
+        let begins = (beginning, was_asked);
         let rested = tokio::select! {
             biased;
-            rested = serve_again(socket, line_of, beginning, house_of, stages_of) => rested,
+            rested = serve_again(socket, line_of, begins, house_of, stages_of) => rested,
             () = reached(&mut ended, Stage::Ended) => None,
         };
         let Some(rested) = rested else { return };
-        match house.to_front(Guest { socket: rested, line: Arc::clone(&line), stay, came_ms }) {
+        was_asked = true;
+        match house.to_front(Guest { socket: rested, line: Arc::clone(&line), stay, came_ms, was_asked }) {
             Ok(()) => return,
             // The loops have ended meanwhile.
             Err(guest) => (socket, stay, beginning) = (guest.socket, guest.stay, Beginning::default()),
@@ -342,11 +345,11 @@ pub(crate) async fn take_over<S, F>(
     }
 }
 
-/// Serves a connection until it rests or ends.
+/// Serves a connection until it rests or ends, from a beginning and whether something was asked before.
 async fn serve_again<S, F>(
     socket: Socket,
     line: Arc<Line>,
-    beginning: Beginning,
+    begins: (Beginning, bool),
     house: Arc<House<S>>,
     stages: watch::Receiver<Stage>,
 ) -> Option<Socket>
@@ -358,31 +361,32 @@ where
         Socket::Tcp(stream) => {
             let stream = TcpStream::from_std(stream).ok()?;
             let _ = stream.set_nodelay(true);
-            let rested = clear(stream, line, Some(beginning), house, stages).await?;
+            let rested = clear(stream, line, Some(begins), house, stages).await?;
             Some(Socket::Tcp(rested.into_std().ok()?))
         }
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream).ok()?;
-            let rested = clear(stream, line, Some(beginning), house, stages).await?;
+            let rested = clear(stream, line, Some(begins), house, stages).await?;
             Some(Socket::Unix(rested.into_std().ok()?))
         }
         Socket::Tls(channel) => {
             let channel = Box::new(channel.over(TcpStream::from_std).ok()?);
             let mut wire = Wire::new(channel, Arc::clone(&house.faults));
-            wire.begin_with(beginning.bytes, beginning.unsent);
+            let (Beginning { bytes, unsent, next }, _) = begins;
+            wire.begin_with(bytes, unsent);
             wire.flush().await.ok()?;
-            let rested = http1::serve(wire, line, Some(beginning.next), house, stages).await?;
+            let rested = http1::serve(wire, line, Some(next), house, stages).await?;
             Some(Socket::Tls(Box::new(rested.over(TcpStream::into_std).ok()?)))
         }
     }
 }
 
-/// Serves a caller without TLS, whose first bytes tell which HTTP is spoken. One that comes from the front with a beginning is
-/// given back when it rests.
+/// Serves a caller without TLS, whose first bytes tell which HTTP is spoken. One that comes from the front, with a beginning and
+/// whether something was asked before, is given back when it rests.
 async fn clear<T, S, F>(
     stream: T,
     line: Arc<Line>,
-    beginning: Option<Beginning>,
+    from_front: Option<(Beginning, bool)>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
 ) -> Option<T>
@@ -393,14 +397,19 @@ where
 {
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut wire = Wire::new(stream, Arc::clone(&house.faults));
-    let comes_back = beginning.as_ref().map(|beginning| beginning.next);
-    if let Some(Beginning { bytes, unsent, .. }) = beginning {
+    let (mut comes_back, mut may_be_http2) = (None, true);
+    if let Some((Beginning { bytes, unsent, next }, was_asked)) = from_front {
         wire.begin_with(bytes, unsent);
+        (comes_back, may_be_http2) = (Some(next), !was_asked);
+        // What was asked before a stop is answered whole, however slowly its caller reads.
+        if wire.flush().await.is_err() {
+            return None;
+        }
     }
     let mut first = BytesMut::with_capacity(PREFACE.len());
     let reading = async {
-        wire.flush().await.ok()?;
-        while first.len() < PREFACE.len() && PREFACE.starts_with(&first) {
+        while first.is_empty() || (may_be_http2 && first.len() < PREFACE.len() && PREFACE.starts_with(&first))
+        {
             let left = PREFACE.len() - first.len();
             if wire.read_buf(&mut (&mut first).limit(left)).await.ok()? == 0 {
                 return None;
@@ -414,7 +423,7 @@ where
         () = reached(&mut stages, Stage::Draining) => return None,
     };
     let Ok(Some(())) = read else { return None };
-    let is_http2 = first == PREFACE;
+    let is_http2 = may_be_http2 && first == PREFACE;
     wire.give_back(first.freeze());
     if is_http2 {
         Box::pin(serve_http2(wire, line, house, stages)).await;

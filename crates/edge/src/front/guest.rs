@@ -23,6 +23,8 @@ pub(crate) struct Guest {
     pub(crate) stay: Stay,
     /// When it came, by the time since boot.
     pub(crate) came_ms: u64,
+    /// Whether something was asked on it. HTTP/2 begins with a connection, and never behind a request.
+    pub(crate) was_asked: bool,
 }
 
 /// What a connection holds for as long as it is open.

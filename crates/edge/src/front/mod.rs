@@ -12,6 +12,8 @@
 mod guest;
 mod head;
 mod mailbox;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 pub(crate) use guest::{Beginning, Guest, Socket, Stay};
@@ -53,7 +55,6 @@ struct Resting {
     guest: Guest,
     /// When something was last asked or sent.
     active_ms: u64,
-    was_asked: bool,
     /// Whether its answers leave at once even if the one before is not acknowledged.
     is_hasty: bool,
     waits_for_room: bool,
@@ -213,9 +214,9 @@ where
         };
         let came_ms = self.house.clock.now().boot_ms;
         let (socket, line) = (Socket::Tcp(stream.into()), Arc::new(Line::from(peer)));
-        let mut guest = Guest { socket, line, stay, came_ms };
+        let mut guest = Guest { socket, line, stay, came_ms, was_asked: false };
         if guest.stay.place.is_some() {
-            self.seat(guest, false);
+            self.seat(guest);
             return true;
         }
         // Beyond the limit one connection for each loop waits here, and the others in the kernel's queue.
@@ -234,12 +235,12 @@ where
     /// Takes those who come from elsewhere. Who waited for a place is among them, so the doors may be open again.
     fn receive(&mut self) {
         let guests = self.mailbox.take();
-        guests.into_iter().for_each(|guest| self.seat(guest, true));
+        guests.into_iter().for_each(|guest| self.seat(guest));
         self.open_all();
     }
 
     /// Keeps a connection here until something comes.
-    fn seat(&mut self, guest: Guest, was_asked: bool) {
+    fn seat(&mut self, guest: Guest) {
         let connection = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -252,11 +253,10 @@ where
         let may_have_more = matches!(guest.socket, Socket::Tls(_));
         let active_ms = self.house.clock.now().boot_ms;
         self.connections[connection] = Some(Resting {
+            // Hyper wants it so.
+            is_hasty: guest.was_asked,
             guest,
             active_ms,
-            was_asked,
-            // Who comes from elsewhere was made so there.
-            is_hasty: was_asked,
             waits_for_room: false,
             unsent: Vec::new(),
             leaves: None,
@@ -308,7 +308,7 @@ where
         let passed =
             |since_ms: u64, limit: Duration| u128::from(now_ms.saturating_sub(since_ms)) >= limit.as_millis();
         let is_over = |resting: &Resting| {
-            let patience = match (resting.waits_for_room, resting.was_asked) {
+            let patience = match (resting.waits_for_room, resting.guest.was_asked) {
                 (true, _) => WRITE_TIMEOUT,
                 (false, true) => IDLE_TIMEOUT,
                 (false, false) => HEADER_TIMEOUT,
@@ -336,7 +336,7 @@ where
             }
         }
         let guests = self.mailbox.close();
-        guests.into_iter().for_each(|guest| self.seat(guest, true));
+        guests.into_iter().for_each(|guest| self.seat(guest));
         for connection in 0..self.connections.len() {
             self.hand_over(connection, Beginning::default());
         }

@@ -222,12 +222,12 @@ where
     fn send(&mut self, connection: usize, bytes: &[u8], now: Now) -> bool {
         let what = self.mark_of(connection);
         let Some(resting) = self.connections[connection].as_mut() else { return false };
-        if resting.was_asked && !resting.is_hasty {
+        if resting.guest.was_asked && !resting.is_hasty {
             // Of those who ask again, some do not wait for the answer before.
             resting.is_hasty = true;
             resting.guest.socket.hurry();
         }
-        (resting.was_asked, resting.active_ms) = (true, now.boot_ms);
+        (resting.guest.was_asked, resting.active_ms) = (true, now.boot_ms);
         let waits_for_room = match resting.guest.socket.send(bytes) {
             Ok(Sent::All) => false,
             Ok(Sent::Some(sent)) => {

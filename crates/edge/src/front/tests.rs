@@ -1,0 +1,356 @@
+//! Connections that rest here: what only the front does with them.
+
+use super::*;
+use crate::client::{AddressHeader, Trust};
+use crate::clock::{Clock, ClockHand};
+use crate::facts::FactHeaders;
+use crate::prompt::{Ask, Draft};
+use crate::serve::{ConnectionLimits, Edge, Secrecy};
+use crate::tcp::{Door, Listener, Manner};
+use http::Response;
+use http_body_util::Full;
+use ipse_model::Now;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Runtime;
+
+const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 600_000 };
+const REQUEST: &str = "GET /at-once HTTP/1.1\r\nhost: x\r\n\r\n";
+const OTHER: &str = "GET /other HTTP/1.1\r\nhost: x\r\n\r\n";
+/// Sixteen answers to it are more than what the kernel keeps for a peer that does not read.
+const LARGE: &str = "GET /at-once1000000 HTTP/1.1\r\nhost: x\r\n\r\n";
+
+/// Answers what begins with `/at-once`, with as many bytes as stand behind it.
+#[derive(Default)]
+struct Quick {
+    fails_to_keep: AtomicBool,
+}
+
+impl Prompt for Quick {
+    type Turn = Vec<()>;
+
+    fn answer(&self, ask: &Ask<'_>, turn: &mut Vec<()>, draft: &mut Draft) -> bool {
+        assert!(ask.target != "/panic", "as asked");
+        let Some(bytes) = ask.target.strip_prefix("/at-once") else { return false };
+        turn.push(());
+        draft.head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        draft.body.extend(std::iter::repeat_n(b'x', bytes.parse().unwrap_or(0)));
+        draft.body.extend_from_slice(b"quick");
+        true
+    }
+
+    fn keep(&self, turn: &mut Vec<()>, _: Now) -> Result<(), Box<Reply>> {
+        turn.clear();
+        if self.fails_to_keep.load(Ordering::Relaxed) {
+            let mut reply = Response::new(Full::from("failed"));
+            *reply.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
+            return Err(Box::new(reply));
+        }
+        Ok(())
+    }
+}
+
+/// A running edge with a front, and a clock that stands still.
+struct Served {
+    address: SocketAddr,
+    hand: ClockHand,
+    quick: Arc<Quick>,
+    runtime: Runtime,
+    stop: oneshot::Sender<()>,
+    running: tokio::task::JoinHandle<()>,
+}
+
+fn serve(limits: ConnectionLimits, drain: Duration) -> Served {
+    let runtime = Runtime::new().unwrap();
+    let (clock, hand) = Clock::standing_at(BEGIN);
+    let quick = Arc::new(Quick::default());
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    let edge = Edge {
+        doors: vec![Door { listener: Listener::Tcp(listener), manner: Manner::Clear }],
+        quic_doors: Vec::new(),
+        trust: Trust {
+            proxies: Vec::new(),
+            header: AddressHeader::Auto,
+            pretend: None,
+            colo: None,
+            facts: FactHeaders::default(),
+        },
+        clock,
+        limits,
+        drain,
+        service: |_: Visit| std::future::ready(Response::new(Full::from("slow"))),
+        prompt: Some(Arc::clone(&quick)),
+        faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
+        secrecy: Secrecy::default(),
+        traffic: Arc::default(),
+    };
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopped = async { drop(stopped.await) };
+    let running = runtime.spawn(edge.run(stopped, std::future::pending()));
+    Served { address, hand, quick, runtime, stop, running }
+}
+
+const FEW: ConnectionLimits = ConnectionLimits { all: 100, each: 100 };
+
+impl Served {
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+    }
+
+    /// Asks the edge to stop, and returns when it has.
+    fn stop(self) {
+        let _ = self.stop.send(());
+        self.runtime.block_on(self.running).unwrap();
+    }
+}
+
+fn ask(stream: &mut TcpStream, request: &str, end: &str) -> String {
+    stream.write_all(request.as_bytes()).unwrap();
+    receive(stream, end)
+}
+
+/// Reads until what came ends like this.
+fn receive(stream: &mut TcpStream, end: &str) -> String {
+    let mut answer = Vec::new();
+    let mut part = [0; 4096];
+    while !answer.ends_with(end.as_bytes()) {
+        let read = stream.read(&mut part).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&answer));
+        answer.extend_from_slice(&part[..read]);
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+/// One answer of whoever gives it.
+fn receive_one(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"quick") && !answer.ends_with(b"slow") {
+        let mut byte = [0; 1];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+/// What comes until the connection is closed.
+fn receive_all(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    match stream.read_to_end(&mut answer) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+#[test]
+fn answers_come_from_both_in_the_order_they_were_asked_for() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    assert!(
+        ask(&mut stream, REQUEST, "quick")
+            .starts_with("HTTP/1.1 200 OK\r\nx-content-type-options: nosniff\r\n")
+    );
+    stream.write_all([REQUEST, OTHER, REQUEST].concat().as_bytes()).unwrap();
+    let ends: Vec<String> = (0..3).map(|_| receive_one(&mut stream)).collect();
+    // Behind what is not plain all go the other way, until the connection rests.
+    let expected = ["quick", "slow", "slow"];
+    assert!(ends.iter().zip(expected).all(|(answer, end)| answer.ends_with(end)), "{ends:?}");
+}
+
+#[test]
+fn http2_begins_with_a_connection_and_never_behind_a_request() {
+    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    stream.write_all(PREFACE).unwrap();
+    let mut frame = [0; 9];
+    stream.read_exact(&mut frame).unwrap();
+    assert_eq!(frame[3], 4, "settings");
+    for is_one_write in [true, false] {
+        let mut stream = served.connect();
+        if is_one_write {
+            stream.write_all(&[REQUEST.as_bytes(), PREFACE].concat()).unwrap();
+            receive(&mut stream, "quick");
+        } else {
+            ask(&mut stream, REQUEST, "quick");
+            stream.write_all(PREFACE).unwrap();
+        }
+        // Hyper says nothing to that.
+        assert_eq!(receive_all(&mut stream), "");
+    }
+}
+
+#[test]
+fn who_closes_their_side_is_answered_and_then_closed() {
+    let served = serve(FEW, Duration::ZERO);
+    for request in [REQUEST.to_owned(), REQUEST.repeat(16)] {
+        let mut stream = served.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(receive_all(&mut stream).matches("quick").count(), request.matches("GET").count());
+    }
+    // One that rests.
+    let mut stream = served.connect();
+    ask(&mut stream, REQUEST, "quick");
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(receive_all(&mut stream), "");
+}
+
+#[test]
+fn a_caller_that_reads_slowly_gets_every_answer() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    // What follows goes the other way, behind it.
+    stream.write_all([&LARGE.repeat(16), OTHER].concat().as_bytes()).unwrap();
+    // waits for: the answers to be more than there is room for
+    std::thread::sleep(Duration::from_millis(300));
+    let all = receive(&mut stream, "slow");
+    assert_eq!(all.matches("quick").count(), 16);
+}
+
+#[test]
+fn a_caller_that_reads_nothing_is_let_go() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    stream.write_all(LARGE.repeat(16).as_bytes()).unwrap();
+    for _ in 0..12 {
+        // waits for: the answers to be more than there is room for, and then for sweeps
+        std::thread::sleep(Duration::from_millis(300));
+        served.hand.advance_ms(10_000);
+    }
+    let read = receive_all(&mut stream);
+    assert!(!read.is_empty() && read.matches("quick").count() < 16, "{}", read.len());
+}
+
+#[test]
+fn who_says_nothing_is_let_go_sooner_than_who_has_asked() {
+    let served = serve(FEW, Duration::ZERO);
+    let (mut silent, mut asked) = (served.connect(), served.connect());
+    ask(&mut asked, REQUEST, "quick");
+    served.hand.advance_ms(31_000);
+    assert_eq!(receive_all(&mut silent), "");
+    ask(&mut asked, REQUEST, "quick");
+    served.hand.advance_ms(59_000);
+    ask(&mut asked, REQUEST, "quick");
+    served.hand.advance_ms(61_000);
+    assert_eq!(receive_all(&mut asked), "");
+}
+
+#[test]
+fn nobody_stays_for_ever() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    for _ in 0..3_600 / 50 {
+        ask(&mut stream, REQUEST, "quick");
+        served.hand.advance_ms(50_000);
+    }
+    assert_eq!(receive_all(&mut stream), "");
+}
+
+#[test]
+fn one_address_has_so_many_connections_and_no_more() {
+    let served = serve(ConnectionLimits { all: 100, each: 2 }, Duration::ZERO);
+    let mut held = [served.connect(), served.connect()];
+    held.iter_mut().for_each(|stream| drop(ask(stream, REQUEST, "quick")));
+    assert_eq!(receive_all(&mut served.connect()), "");
+    // One that was with hyper meanwhile still counts.
+    ask(&mut held[0], OTHER, "slow");
+    assert_eq!(receive_all(&mut served.connect()), "");
+    let [first, _second] = held;
+    drop(first);
+    let again = (0..200).any(|_| {
+        let mut stream = served.connect();
+        let is_answered =
+            stream.write_all(REQUEST.as_bytes()).is_ok() && matches!(stream.read(&mut [0; 16]), Ok(1..));
+        if !is_answered {
+            // waits for: the server to see that the first is gone
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        is_answered
+    });
+    assert!(again, "a connection that ended counts no more");
+}
+
+#[test]
+fn those_beyond_the_limit_wait_for_their_turn() {
+    let served = serve(ConnectionLimits { all: 2, each: 100 }, Duration::ZERO);
+    let mut held: Vec<TcpStream> = (0..2).map(|_| served.connect()).collect();
+    held.iter_mut().for_each(|stream| drop(ask(stream, REQUEST, "quick")));
+    let mut waiting: Vec<TcpStream> = (0..6).map(|_| served.connect()).collect();
+    for stream in &mut waiting {
+        stream.write_all(REQUEST.as_bytes()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+    }
+    // waits for: nothing to happen
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(
+        waiting.iter_mut().all(|stream| stream.read(&mut [0; 1]).is_err()),
+        "nobody is answered too early"
+    );
+    drop(held);
+    for mut stream in waiting {
+        stream.set_nonblocking(false).unwrap();
+        receive(&mut stream, "quick");
+    }
+}
+
+#[test]
+fn who_rests_here_at_a_stop_is_told_with_their_next_answer() {
+    let served = serve(FEW, Duration::from_secs(10));
+    let mut streams = [served.connect(), served.connect()];
+    streams.iter_mut().for_each(|stream| drop(ask(stream, REQUEST, "quick")));
+    let stopping = std::thread::spawn(move || served.stop());
+    let [asking, silent] = &mut streams;
+    // Whoever is quicker: an answer without a word is from before the stop.
+    let mut answers = std::iter::repeat_with(|| {
+        asking.write_all(REQUEST.as_bytes()).unwrap();
+        receive_one(asking)
+    });
+    let last = answers.find(|answer| answer.contains("connection: close")).unwrap();
+    assert!(last.ends_with("slow"), "{last}");
+    assert_eq!(receive_all(asking), "");
+    assert_eq!(receive_all(silent), "");
+    stopping.join().unwrap();
+}
+
+#[test]
+fn what_could_not_be_sent_before_a_stop_is_sent_all_the_same() {
+    let served = serve(FEW, Duration::from_secs(20));
+    let mut stream = served.connect();
+    stream.write_all(LARGE.repeat(16).as_bytes()).unwrap();
+    // waits for: the answers to be more than there is room for
+    std::thread::sleep(Duration::from_millis(300));
+    let stopping = std::thread::spawn(move || served.stop());
+    // waits for: the time in which callers may ask once more to be over
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(receive_all(&mut stream).matches("quick").count(), 16);
+    stopping.join().unwrap();
+}
+
+#[test]
+fn who_panics_while_answering_harms_nobody_else() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    let panic = "GET /panic HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all([REQUEST, panic, REQUEST].concat().as_bytes()).unwrap();
+    let ends = [receive_one(&mut stream), receive_one(&mut stream)];
+    assert!(ends[1].contains("Panicked") && ends[1].ends_with("quick"), "{ends:?}");
+    ask(&mut served.connect(), REQUEST, "quick");
+}
+
+#[test]
+fn nobody_is_answered_what_could_not_be_kept() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    served.quick.fails_to_keep.store(true, Ordering::Relaxed);
+    stream.write_all([REQUEST, REQUEST, OTHER].concat().as_bytes()).unwrap();
+    let all = receive(&mut stream, "slow");
+    assert_eq!((all.matches("HTTP/1.1 500 ").count(), all.matches("quick").count()), (2, 0), "{all}");
+    assert_eq!(all.matches("failed").count(), 2);
+    served.quick.fails_to_keep.store(false, Ordering::Relaxed);
+    ask(&mut served.connect(), REQUEST, "quick");
+}
