@@ -55,6 +55,23 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long work on a server may take in all. What a dead line has swallowed no server will ever tell.
 const WORK_WITHIN: Duration = Duration::from_secs(6);
 
+/// How often a first connection is tried: a server that has just been started, or a machine that is busy, takes its time.
+const FIRST_TRIES: u32 = 5;
+
+/// Connects for the first time.
+async fn patiently<F>(connect: impl Fn() -> F) -> Result<AnyPool, sqlx::Error>
+where
+    F: Future<Output = Result<AnyPool, sqlx::Error>>,
+{
+    for _ in 1..FIRST_TRIES {
+        match connect().await {
+            Err(sqlx::Error::PoolTimedOut) => {}
+            connected => return connected,
+        }
+    }
+    connect().await
+}
+
 impl Engine {
     pub(super) fn sqlite(folder: &DataFolder) -> Self {
         Self::Sqlite(folder.database())
@@ -156,7 +173,8 @@ impl Engine {
                         Box::pin(async move { Ok(is_good) })
                     })
                 };
-                Ok((pool().connect_with(options.clone()).await?, pool().connect_lazy_with(options)))
+                let connected = || patiently(|| pool().connect_with(options.clone()));
+                tokio::try_join!(connected(), connected())
             }
         }
     }
