@@ -35,6 +35,21 @@ pub enum KeyCharge {
     Charged(Charge),
 }
 
+impl From<Result<DayAllowance, DayAllowance>> for KeyCharge {
+    fn from(charged: Result<DayAllowance, DayAllowance>) -> Self {
+        Self::Charged(charged.map_or_else(Charge::DayUsedUp, Charge::Granted))
+    }
+}
+
+/// A request that is charged with others.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Its key; the demo has none.
+    pub key: Option<Key>,
+    /// The moment it is judged by.
+    pub now: Now,
+}
+
 /// Exact counters. Both the local ledger and a shared engine keep this contract, which one suite of tests holds
 /// them to:
 ///
@@ -66,6 +81,26 @@ pub trait Counters: Send + Sync + 'static {
     /// Writes down what was granted. After an error nothing of it may be answered, and none of it is charged.
     fn write(&self, _unwritten: &mut Unwritten) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// Whether every charge is decided by somebody who is better asked about [many at once](Self::charge_all). Then nothing is
+    /// ever [granted](Self::grant_key) at once.
+    fn asks_elsewhere(&self) -> bool {
+        false
+    }
+
+    /// Charges several requests, each as if it came alone. What is returned stands in their order.
+    fn charge_all(&self, asked: Vec<Asked>) -> impl Future<Output = Vec<Result<KeyCharge, Error>>> + Send {
+        async move {
+            let mut charged = Vec::with_capacity(asked.len());
+            for Asked { key, now } in asked {
+                charged.push(match key {
+                    Some(key) => self.charge_key(&key, now).await,
+                    None => self.charge_demo(now).await.map(KeyCharge::from),
+                });
+            }
+            charged
+        }
     }
 
     /// Notes that a request of an inactive key was refused. It is charged nothing; its owner sees it among the outcomes.
@@ -109,12 +144,6 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Whether it ever [grants](Counters::grant_key) anything.
-    #[must_use]
-    pub fn grants(&self) -> bool {
-        matches!(self, Self::Ledger(_))
-    }
-
     /// Folds what changed into the records. To be called about once a second.
     pub async fn fold(&self, now: Now) -> Result<(), Error> {
         match self {
@@ -165,6 +194,20 @@ impl Counters for Engine {
         match self {
             Self::Ledger(ledger) => ledger.write(unwritten),
             Self::Shared(_) => Ok(()),
+        }
+    }
+
+    fn asks_elsewhere(&self) -> bool {
+        match self {
+            Self::Ledger(ledger) => ledger.asks_elsewhere(),
+            Self::Shared(shared) => shared.asks_elsewhere(),
+        }
+    }
+
+    async fn charge_all(&self, asked: Vec<Asked>) -> Vec<Result<KeyCharge, Error>> {
+        match self {
+            Self::Ledger(ledger) => ledger.charge_all(asked).await,
+            Self::Shared(shared) => shared.charge_all(asked).await,
         }
     }
 

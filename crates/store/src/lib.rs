@@ -18,7 +18,7 @@ mod tally;
 mod trust;
 
 pub use boot::BootId;
-pub use counters::{Counters, Engine, KeyCharge, Subject, Unwritten};
+pub use counters::{Asked, Counters, Engine, KeyCharge, Subject, Unwritten};
 pub use database::{Database, DatabaseUrl, NotADatabase};
 pub use doctor::DoctorLinks;
 pub use error::Error;

@@ -16,6 +16,7 @@
 -- x when the window's end was set, a when a further range was asked for
 local BURST_LIMIT, WINDOW_MS, DAY_MS = 300, 60000, 86400000
 local RESERVE, RESERVE_PART, ASK_AGAIN_MS = 2, 32, 100
+local MOST_USED = 4294967296
 local STATE_KEPT_MS, WINDOW_KEPT_MS, WINDOW_RENEWED_MS = 3 * DAY_MS, 120000, 30000
 
 local time = redis.call('TIME')
@@ -170,4 +171,5 @@ if state.m < limit and state.f == state.t and state.m - state.u < few and now - 
   keep('a', now)
   is_low = 1
 end
-return { 'granted', day, state.u, is_low }
+-- What is said most often is one whole number, which is the cheapest to say and to read.
+return (day * MOST_USED + state.u) * 2 + is_low

@@ -7,6 +7,7 @@ use super::reach::Away;
 use crate::Subject;
 use ipse_model::Day;
 use redis::{Cmd, Value};
+use std::fmt::Write;
 
 /// The function's text.
 pub const TEXT: &str = include_str!("function.lua");
@@ -94,24 +95,47 @@ pub struct Minute {
 
 /// Where the state of a subject lies. What stands in braces decides the slot of a cluster, so that all of one subject
 /// shares one.
-pub(super) fn tag(installation: &str, subject: Subject) -> String {
-    format!("{{ipse:{installation}:{}}}", subject.number())
+#[derive(Clone, Debug)]
+pub(super) struct Tag {
+    /// The name of its window, which is that of its state and one letter more.
+    window: String,
 }
+
+impl Tag {
+    pub(super) fn new(installation: &str, subject: Subject) -> Self {
+        let mut window = String::with_capacity(TAG_BYTES);
+        // Writing to text cannot fail.
+        let _ = write!(window, "{{ipse:{installation}:{}}}w", subject.number());
+        Self { window }
+    }
+
+    /// The name of the state.
+    pub(super) fn state(&self) -> &str {
+        &self.window[..self.window.len() - 1]
+    }
+}
+
+/// Room for the tag of nearly any subject.
+const TAG_BYTES: usize = 48;
+/// How many arguments a command has at most, and room for all of them but the function's text.
+const ARGUMENTS: usize = 12;
+const COMMAND_BYTES: usize = 320;
 
 /// The command that asks the function, by its hash or with its whole text.
 pub(super) fn command(
     script: Script<'_>,
-    tag: &str,
+    tag: &Tag,
     incarnation: &str,
     clock: Option<i64>,
     deadline: i64,
     call: &Call,
 ) -> Cmd {
-    let mut command = match script {
-        Script::Hash(hash) => redis::cmd("EVALSHA").arg(hash).to_owned(),
-        Script::Text => redis::cmd("EVAL").arg(TEXT).to_owned(),
+    let mut command = Cmd::with_capacity(ARGUMENTS, COMMAND_BYTES);
+    match script {
+        Script::Hash(hash) => command.arg("EVALSHA").arg(hash),
+        Script::Text => command.arg("EVAL").arg(TEXT),
     };
-    command.arg(2).arg(tag).arg([tag, "w"].concat());
+    command.arg(2).arg(tag.state()).arg(&tag.window);
     let wanted = match call {
         Call::Charge { .. } => "charge",
         Call::ChargeDay { .. } => "charge_day",
@@ -152,7 +176,11 @@ impl Verdict {
 }
 
 fn verdict(value: Value) -> Option<Verdict> {
-    let Value::Array(mut parts) = value else { return None };
+    let mut parts = match value {
+        Value::Int(granted) => return self::granted(granted),
+        Value::Array(parts) => parts,
+        _ => return None,
+    };
     let whole = |place: usize| parts.get(place).and_then(whole);
     let day = |place| Some(Day(u32::try_from(whole(place)?).ok()?));
     let count = |place| u32::try_from(whole(place)?).ok();
@@ -163,10 +191,6 @@ fn verdict(value: Value) -> Option<Verdict> {
             return Some(Verdict::Seen(known.then_some(seen)));
         }
         Value::BulkString(name) => match name.as_slice() {
-            b"granted" => {
-                let is_low = whole(3)? == 1;
-                return Some(Verdict::Granted { day: day(1)?, used: count(2)?, is_low });
-            }
             b"used_up" => return Some(Verdict::UsedUp { day: day(1)?, used: count(2)? }),
             b"reserve" => return Some(Verdict::Reserve(day(1)?)),
             b"wait" => return Some(Verdict::Wait),
@@ -185,6 +209,15 @@ fn verdict(value: Value) -> Option<Verdict> {
     let times = times.iter().map(time).collect::<Option<Vec<_>>>()?;
     let minute = Minute { generation, moment, times };
     Some(if is_burst { Verdict::Burst(minute) } else { Verdict::Paused(minute) })
+}
+
+/// The day, how far it is used, and whether a further range is to be reserved, in one number.
+fn granted(number: i64) -> Option<Verdict> {
+    let rest = u64::try_from(number).ok()?;
+    let (is_low, rest) = (rest & 1 == 1, rest >> 1);
+    let used = u32::try_from(rest & u64::from(u32::MAX)).ok()?;
+    let day = Day(u32::try_from(rest >> u32::BITS).ok()?);
+    Some(Verdict::Granted { day, used, is_low })
 }
 
 /// A whole number, which scripts return as a number or, from a list, as text.

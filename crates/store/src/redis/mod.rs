@@ -18,30 +18,32 @@ mod url;
 pub mod steps {
     pub use super::function::{Call, Minute, TEXT as FUNCTION, Verdict};
     pub use super::lease::{Lease, lease_demo, lease_key};
-    pub use super::protocol::{Engines, charge_demo, charge_key, offer};
+    pub use super::protocol::{Engines, charge_demo, charge_key, charge_of_demo, charge_of_key, offer};
 }
 
 pub use reach::Away;
 pub use url::{CountersUrl, NotACountersUrl};
 
-use crate::counters::{Counters, KeyCharge, Subject};
+use crate::counters::{Asked, Counters, KeyCharge, Subject};
 use crate::records::Range;
 use crate::tally::{ANSWERED, OVER_QUOTA, REFUSED};
 use crate::{CountersReport, Error, Outcomes, Records};
-use function::{Call, Minute, Verdict};
+use function::{Call, Minute, Tag, Verdict};
+use futures_util::future::join_all;
 use ipse_model::{Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Now, Window};
 use lease::Lease;
 use news::News;
 use papaya::HashMap;
 use protocol::Engines;
-use reach::{Plan, Reach};
+use reach::{Plan, Question, Reach};
 use reserver::{End, Wish};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// How long a start waits for the engine before it goes on without it.
 const SETTLE_WITHIN: Duration = Duration::from_secs(1);
@@ -175,8 +177,13 @@ impl Shared {
         Ok(Arc::new(Self { engine }))
     }
 
-    /// Folds what this node saw into the records. To be called about once a second.
+    /// Folds what this node saw into the records, or a part of it. To be called about once a second.
     pub async fn fold(&self, now: Now) -> Result<(), Error> {
+        self.fold_part(now).await.map(drop)
+    }
+
+    /// Folds a part of what this node saw, and says whether there was any.
+    async fn fold_part(&self, now: Now) -> Result<bool, Error> {
         let engine = &self.engine;
         if engine.reach.missing().is_none() {
             engine.lease.rest(now);
@@ -187,18 +194,22 @@ impl Shared {
         }
         let (rows, outcomes) = engine.news.take();
         if rows.is_empty() && outcomes.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let folded = engine.records.fold(&rows, &outcomes).await;
         if folded.is_err() {
             engine.news.put_back(&rows, &outcomes);
         }
-        folded
+        folded.map(|()| true)
     }
 
     /// Folds for the last time and lets go of the engine. To be called when nothing is charged any more.
     pub async fn close(&self, now: Now) -> Result<(), Error> {
-        let folded = self.fold(now).await;
+        let folded = async {
+            while self.fold_part(now).await? {}
+            Ok(())
+        };
+        let folded = folded.await;
         self.engine.reach.close();
         folded
     }
@@ -217,7 +228,7 @@ impl Shared {
     /// The slot of a cluster in which a key lies.
     #[must_use]
     pub fn slot_of(&self, key: KeyId) -> u16 {
-        cluster::slot_of(function::tag(&self.engine.installation, Subject::Key(key)).as_bytes())
+        cluster::slot_of(Tag::new(&self.engine.installation, Subject::Key(key)).state().as_bytes())
     }
 
     /// What there is to know about the engine.
@@ -253,8 +264,89 @@ impl Engine {
 
     /// Waits for a decision as long as it may take.
     async fn decided<T>(&self, decision: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let decided = timeout(self.plan.patience, decision).await;
-        decided.unwrap_or_else(|_| Err(Away::TooSlow.into()))
+        in_time(timeout(self.plan.patience, decision).await)
+    }
+
+    /// Notes that a request was granted, and says so.
+    fn granted(self: &Arc<Self>, asked: &Asked, day: Day, used: u32, is_low: bool) -> KeyCharge {
+        let (subject, limit) = match &asked.key {
+            Some(key) => (Subject::Key(key.id), key.daily_limit),
+            None => (Subject::Demo, DEMO_DAILY_LIMIT),
+        };
+        let allowance = DayAllowance { limit, remaining: limit.saturating_sub(used), day };
+        let charge = protocol::grant(&self.teller(self.clock(asked.now)), subject, allowance, is_low);
+        self.note(subject, charge, asked.now);
+        KeyCharge::Charged(charge)
+    }
+
+    /// Charges a request that its engine was asked about, with many others, and notes what came of it. Whoever asked waits
+    /// until then and no longer.
+    async fn settle(
+        self: &Arc<Self>,
+        asked: &Asked,
+        heard: Option<Result<Verdict, Away>>,
+        until: Instant,
+    ) -> Result<KeyCharge, Error> {
+        let (teller, heard) = (self.teller(self.clock(asked.now)), heard.transpose());
+        if let Some(key) = &asked.key {
+            let decision = async { protocol::charge_key(&teller, key, heard?).await };
+            self.conclude_key(key, asked.now, in_time(timeout_at(until, decision).await)).await
+        } else {
+            let decision = async { protocol::charge_demo(&teller, heard?).await };
+            let charged = in_time(timeout_at(until, decision).await);
+            self.conclude_demo(asked.now, charged).await.map(KeyCharge::from)
+        }
+    }
+
+    /// What a key's request comes to when this was decided, or nothing was.
+    async fn conclude_key(
+        self: &Arc<Self>,
+        key: &Key,
+        now: Now,
+        charged: Result<KeyCharge, Error>,
+    ) -> Result<KeyCharge, Error> {
+        let subject = Subject::Key(key.id);
+        let charged = match (charged, self.plan.outage) {
+            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
+                self.counted(self.decided(self.lease_key(key, now)).await, true)?
+            }
+            (Err(_), Outage::Open) => {
+                let allowance = self.uncounted(subject, key.daily_limit, now);
+                self.news.note(subject, now, None, ANSWERED);
+                return Ok(KeyCharge::Charged(Charge::Granted(allowance)));
+            }
+            (charged, _) => self.counted(charged, false)?,
+        };
+        match charged {
+            KeyCharge::Paused => self.refused(key.id, now),
+            KeyCharge::Charged(charge) => self.note(subject, charge, now),
+        }
+        Ok(charged)
+    }
+
+    /// The same of the demo's.
+    async fn conclude_demo(
+        self: &Arc<Self>,
+        now: Now,
+        charged: Result<Result<DayAllowance, DayAllowance>, Error>,
+    ) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+        let charged = match (charged, self.plan.outage) {
+            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
+                let teller = self.teller(None);
+                let leased = self.decided(lease::lease_demo(&teller, &self.lease, now)).await;
+                self.counted(leased, true)?
+            }
+            (Err(_), Outage::Open) => {
+                return Ok(Ok(self.uncounted(Subject::Demo, DEMO_DAILY_LIMIT, now)));
+            }
+            (charged, _) => self.counted(charged, false)?,
+        };
+        if let Err(allowance) = charged {
+            self.note_spent(Subject::Demo, allowance);
+        }
+        let (Ok(allowance) | Err(allowance)) = charged;
+        self.news.note(Subject::Demo, now, Some(used(allowance)), Outcomes::default());
+        Ok(charged)
     }
 
     /// Counts what a decision came to: one that ranges of this node decided, or none.
@@ -365,7 +457,7 @@ impl Pausing {
 
 impl Engines for Teller<'_> {
     async fn ask(&self, subject: Subject, call: Call) -> Result<Verdict, Away> {
-        let tag = function::tag(&self.engine.installation, subject);
+        let tag = Tag::new(&self.engine.installation, subject);
         self.engine.reach.ask(&tag, self.clock, &call).await
     }
 
@@ -417,46 +509,58 @@ impl Counters for Shared {
             engine.refused(key.id, now);
             return Ok(KeyCharge::Paused);
         }
-        let subject = Subject::Key(key.id);
-        let charged = engine.decided(protocol::charge_key(&engine.teller(engine.clock(now)), key)).await;
-        let charged = match (charged, engine.plan.outage) {
-            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
-                engine.counted(engine.decided(engine.lease_key(key, now)).await, true)?
-            }
-            (Err(_), Outage::Open) => {
-                let allowance = engine.uncounted(subject, key.daily_limit, now);
-                engine.news.note(subject, now, None, ANSWERED);
-                return Ok(KeyCharge::Charged(Charge::Granted(allowance)));
-            }
-            (charged, _) => engine.counted(charged, false)?,
-        };
-        match charged {
-            KeyCharge::Paused => engine.refused(key.id, now),
-            KeyCharge::Charged(charge) => engine.note(subject, charge, now),
-        }
-        Ok(charged)
+        let teller = engine.teller(engine.clock(now));
+        let charged = engine.decided(protocol::charge_key(&teller, key, None)).await;
+        engine.conclude_key(key, now, charged).await
     }
 
     async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
         let engine = &self.engine;
-        let charged = engine.decided(protocol::charge_demo(&engine.teller(engine.clock(now)))).await;
-        let charged = match (charged, engine.plan.outage) {
-            (Err(Error::Counters(away)), Outage::Lease) if away.nothing_was_done() => {
-                let teller = engine.teller(None);
-                let leased = engine.decided(lease::lease_demo(&teller, &engine.lease, now)).await;
-                engine.counted(leased, true)?
-            }
-            (Err(_), Outage::Open) => {
-                return Ok(Ok(engine.uncounted(Subject::Demo, DEMO_DAILY_LIMIT, now)));
-            }
-            (charged, _) => engine.counted(charged, false)?,
-        };
-        if let Err(allowance) = charged {
-            engine.note_spent(Subject::Demo, allowance);
+        let teller = engine.teller(engine.clock(now));
+        let charged = engine.decided(protocol::charge_demo(&teller, None)).await;
+        engine.conclude_demo(now, charged).await
+    }
+
+    fn asks_elsewhere(&self) -> bool {
+        true
+    }
+
+    async fn charge_all(&self, asked: Vec<Asked>) -> Vec<Result<KeyCharge, Error>> {
+        let engine = &self.engine;
+        // Nobody sleeps: it tells the moment until which may be waited.
+        let until = sleep(engine.plan.patience).deadline();
+        let mut charged: Vec<Option<Result<KeyCharge, Error>>> = Vec::with_capacity(asked.len());
+        let mut places = Vec::with_capacity(asked.len());
+        let mut questions = Vec::with_capacity(asked.len());
+        for (place, Asked { key, now }) in asked.iter().enumerate() {
+            let (subject, call) = match key {
+                Some(key) if engine.is_paused(key) => {
+                    engine.refused(key.id, *now);
+                    charged.push(Some(Ok(KeyCharge::Paused)));
+                    continue;
+                }
+                Some(key) => (Subject::Key(key.id), protocol::charge_of_key(key)),
+                None => (Subject::Demo, protocol::charge_of_demo()),
+            };
+            let tag = Tag::new(&engine.installation, subject);
+            questions.push(Question { tag, clock: engine.clock(*now), call });
+            charged.push(None);
+            places.push(place);
         }
-        let (Ok(allowance) | Err(allowance)) = charged;
-        engine.news.note(Subject::Demo, now, Some(used(allowance)), Outcomes::default());
-        Ok(charged)
+        let mut others = Vec::new();
+        for (place, heard) in places.into_iter().zip(engine.reach.ask_all(&questions).await) {
+            let asked = &asked[place];
+            match heard {
+                Some(Ok(Verdict::Granted { day, used, is_low })) => {
+                    charged[place] = Some(Ok(engine.granted(asked, day, used, is_low)));
+                }
+                heard => others.push(async move { (place, engine.settle(asked, heard, until).await) }),
+            }
+        }
+        for (place, settled) in join_all(others).await {
+            charged[place] = Some(settled);
+        }
+        charged.into_iter().map(|charged| charged.unwrap_or(Err(Away::NoReply.into()))).collect()
     }
 
     fn note_refusal(&self, key: KeyId, now: Now) {
@@ -486,6 +590,11 @@ impl Counters for Shared {
             shared: Some((self.engine.plan.outage, self.report())),
         }
     }
+}
+
+/// What was decided, if it was in time.
+fn in_time<T>(decided: Result<Result<T, Error>, Elapsed>) -> Result<T, Error> {
+    decided.unwrap_or_else(|_| Err(Away::TooSlow.into()))
 }
 
 /// How far a day is used, of which so much remains.

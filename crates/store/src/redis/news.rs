@@ -1,14 +1,19 @@
 //! What this node has seen of its subjects since the last fold: how far their days are used, and what became of requests.
 
 use crate::records::OutcomeRow;
+use crate::spread::Spread;
 use crate::tally::Tally;
 use crate::{Outcomes, Subject, UsageRow};
 use ipse_model::{Day, Now};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Requests of many keys are noted at once, so not all behind one lock.
 const STRIPES: usize = 64;
+/// As many subjects are handed over at once, or a few more; others wait for the next time. Else a key that is asked for five
+/// times a second would be written to the database every second, which costs more than answering it.
+const SUBJECTS_AT_ONCE: usize = 2_000;
 
 #[derive(Default)]
 struct Seen {
@@ -17,14 +22,18 @@ struct Seen {
     days: Vec<(Day, u32)>,
 }
 
+type Stripe = HashMap<Subject, Seen, Spread>;
+
 /// What is to be folded next.
 pub(super) struct News {
-    stripes: Vec<Mutex<HashMap<Subject, Seen>>>,
+    stripes: Vec<Mutex<Stripe>>,
+    /// The stripe that is handed over next.
+    next: AtomicUsize,
 }
 
 impl News {
     pub(super) fn new() -> Self {
-        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect() }
+        Self { stripes: (0..STRIPES).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
     }
 
     /// Notes what became of a request, and how far its day is used, if that is known. The demo is nobody's, so nobody
@@ -41,11 +50,21 @@ impl News {
         }
     }
 
-    /// Hands over everything, in the order in which rows are written.
+    /// Hands over what is there, or a part of it, in the order in which rows are written.
     pub(super) fn take(&self) -> (Vec<UsageRow>, Vec<OutcomeRow>) {
         let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
-        for stripe in &self.stripes {
-            let all = std::mem::take(&mut *stripe.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut subjects = 0;
+        for _ in 0..self.stripes.len() {
+            if subjects >= SUBJECTS_AT_ONCE {
+                break;
+            }
+            let place = self.next.fetch_add(1, Ordering::Relaxed) % self.stripes.len();
+            let mut stripe = self.stripes[place].lock().unwrap_or_else(PoisonError::into_inner);
+            let found = stripe.len();
+            // About as many will be noted until the next time.
+            let all = std::mem::replace(&mut *stripe, Stripe::with_capacity_and_hasher(found, Spread));
+            drop(stripe);
+            subjects += found;
             for (subject, mut seen) in all {
                 if let Subject::Key(key) = subject {
                     seen.tally.take(key, &mut outcomes);
@@ -82,7 +101,7 @@ impl News {
         self.stripe(subject).remove(&subject);
     }
 
-    fn stripe(&self, subject: Subject) -> MutexGuard<'_, HashMap<Subject, Seen>> {
+    fn stripe(&self, subject: Subject) -> MutexGuard<'_, Stripe> {
         let place = usize::try_from(subject.number().unsigned_abs()).unwrap_or(0) % self.stripes.len();
         self.stripes[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +121,26 @@ mod tests {
     use super::*;
     use crate::tally::{ANSWERED, REFUSED};
     use ipse_model::KeyId;
+    use std::collections::HashSet;
 
     const NOW: Now = Now { unix_ms: 86_400_000, boot_ms: 0 };
+
+    #[test]
+    fn when_there_is_much_everybody_has_their_turn() {
+        let news = News::new();
+        let keys = 3 * SUBJECTS_AT_ONCE;
+        for key in 1..=keys {
+            news.note(Subject::Key(KeyId(i64::try_from(key).unwrap())), NOW, Some((Day(1), 1)), ANSWERED);
+        }
+        let mut seen = HashSet::new();
+        for _ in 0..3 {
+            let (rows, outcomes) = news.take();
+            assert_eq!(rows.len(), outcomes.len());
+            assert!(rows.len() < SUBJECTS_AT_ONCE + SUBJECTS_AT_ONCE / 10, "{}", rows.len());
+            seen.extend(rows.iter().map(|row| row.subject));
+        }
+        assert_eq!((seen.len(), news.take().0.len()), (keys, 0));
+    }
 
     #[test]
     fn what_could_not_be_written_is_written_with_what_came_since() {

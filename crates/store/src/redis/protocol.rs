@@ -51,11 +51,26 @@ pub trait Engines: Sync {
     ) -> impl Future<Output = Result<Range, Error>> + Send;
 }
 
-/// Charges one request of a key.
-pub async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyCharge, Error> {
+/// What is asked to charge one request of a key.
+#[must_use]
+pub fn charge_of_key(key: &Key) -> Call {
+    Call::Charge { generation: key.resumes, limit: key.daily_limit }
+}
+
+/// What is asked to charge one request of the demo.
+#[must_use]
+pub fn charge_of_demo() -> Call {
+    Call::ChargeDay { limit: DEMO_DAILY_LIMIT }
+}
+
+/// Charges one request of a key. Whoever has [asked](charge_of_key) already has heard the first verdict.
+pub async fn charge_key(
+    engines: &impl Engines,
+    key: &Key,
+    heard: Option<Verdict>,
+) -> Result<KeyCharge, Error> {
     let (subject, limit) = (Subject::Key(key.id), key.daily_limit);
-    let call = Call::Charge { generation: key.resumes, limit };
-    match charge(engines, subject, limit, call).await? {
+    match charge(engines, subject, limit, charge_of_key(key), heard).await? {
         Ok(charge) => Ok(KeyCharge::Charged(charge)),
         Err(Halt { minute, is_first }) => {
             let generation = minute.generation;
@@ -67,10 +82,12 @@ pub async fn charge_key(engines: &impl Engines, key: &Key) -> Result<KeyCharge, 
     }
 }
 
-/// Charges one request of the demo.
-pub async fn charge_demo(engines: &impl Engines) -> Result<Result<DayAllowance, DayAllowance>, Error> {
-    let call = Call::ChargeDay { limit: DEMO_DAILY_LIMIT };
-    match charge(engines, Subject::Demo, DEMO_DAILY_LIMIT, call).await? {
+/// Charges one request of the demo. Whoever has [asked](charge_of_demo) already has heard the first verdict.
+pub async fn charge_demo(
+    engines: &impl Engines,
+    heard: Option<Verdict>,
+) -> Result<Result<DayAllowance, DayAllowance>, Error> {
+    match charge(engines, Subject::Demo, DEMO_DAILY_LIMIT, charge_of_demo(), heard).await? {
         Ok(Charge::Granted(allowance)) => Ok(Ok(allowance)),
         Ok(Charge::DayUsedUp(allowance)) => Ok(Err(allowance)),
         Ok(Charge::BurstExceeded) | Err(_) => Err(Away::Unreadable.into()),
@@ -88,6 +105,19 @@ pub async fn offer(engines: &impl Engines, subject: Subject, day: Day, range: Ra
     }
 }
 
+/// What is done when a request is granted.
+pub(super) fn grant(
+    engines: &impl Engines,
+    subject: Subject,
+    allowance: DayAllowance,
+    is_low: bool,
+) -> Charge {
+    if is_low {
+        engines.extend_later(subject, allowance.day, allowance.limit);
+    }
+    Charge::Granted(allowance)
+}
+
 /// A key that is over its burst limit, or was.
 struct Halt {
     minute: Minute,
@@ -99,16 +129,19 @@ async fn charge(
     subject: Subject,
     limit: u32,
     call: Call,
+    mut heard: Option<Verdict>,
 ) -> Result<Result<Charge, Halt>, Error> {
     let allowance = |day, used| DayAllowance { limit, remaining: limit.saturating_sub(used), day };
     let (mut rounds, mut moments) = (0, 0);
     while rounds < ROUNDS && moments < MOMENTS {
-        match engines.ask(subject, call.clone()).await? {
+        let verdict = match heard.take() {
+            Some(verdict) => verdict,
+            None => engines.ask(subject, call.clone()).await?,
+        };
+        match verdict {
             Verdict::Granted { day, used, is_low } => {
-                if is_low {
-                    engines.extend_later(subject, day, limit);
-                }
-                return Ok(Ok(Charge::Granted(allowance(day, used))));
+                let allowance = allowance(day, used);
+                return Ok(Ok(grant(engines, subject, allowance, is_low)));
             }
             Verdict::UsedUp { day, used } => return Ok(Ok(Charge::DayUsedUp(allowance(day, used)))),
             Verdict::Burst(minute) => return Ok(Err(Halt { minute, is_first: true })),

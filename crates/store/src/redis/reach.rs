@@ -4,11 +4,12 @@
 //! seen when the connection was opened. While there is none nothing is sent, and whoever asks is told so at once.
 
 use super::cluster::{self, SLOTS, slot_of};
-use super::function::{Call, Script, TEXT, Verdict, command};
+use super::function::{Call, Script, TEXT, Tag, Verdict, command};
 use super::sentinel;
 use super::url::{Arrangement, CountersUrl, Place};
 use crate::trust::Distrust;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::future::join_all;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisConnectionInfo,
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
 /// How often a server is asked whether it is still the one it was.
@@ -41,6 +43,9 @@ const REFUSES_FOR: u32 = 40;
 const SILENT: &str = "it does not answer";
 /// The code of an error that asks for a password.
 const NO_PASSWORD: &str = "NOAUTH";
+/// Errors after which the same is asked once more: with the whole text, or of another server.
+const ASKED_AGAIN: [ServerErrorKind; 3] =
+    [ServerErrorKind::NoScript, ServerErrorKind::Moved, ServerErrorKind::Ask];
 /// How often a call follows a redirection to another member of a cluster.
 const REDIRECTIONS: u32 = 3;
 
@@ -98,6 +103,15 @@ pub(super) struct Plan {
     pub(super) patience: Duration,
     /// What a server was told in another epoch is not to be believed.
     pub(super) epoch: String,
+}
+
+/// What the function is asked about one subject.
+pub(super) struct Question {
+    /// Under which the subject lies.
+    pub(super) tag: Tag,
+    /// The moment, where tests say it.
+    pub(super) clock: Option<i64>,
+    pub(super) call: Call,
 }
 
 /// The shared engine, as far as it can be reached.
@@ -208,8 +222,64 @@ impl Reach {
         })
     }
 
+    /// Asks the function about many, each server in one step. Nothing is heard of what must be [asked](Self::ask) alone: nothing
+    /// was done about it.
+    pub(super) async fn ask_all(&self, questions: &[Question]) -> Vec<Option<Result<Verdict, Away>>> {
+        let mut heard: Vec<_> = questions.iter().map(|_| None).collect();
+        let mut by_shard: Vec<(Arc<Shard>, Vec<usize>)> = Vec::new();
+        for (place, question) in questions.iter().enumerate() {
+            match self.shard_of(&question.tag) {
+                Err(away) => heard[place] = Some(Err(away)),
+                Ok(shard) => match by_shard.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &shard)) {
+                    Some((_, places)) => places.push(place),
+                    None => by_shard.push((shard, vec![place])),
+                },
+            }
+        }
+        let replies = by_shard.iter().map(|(shard, places)| self.ask_shard(shard, questions, places));
+        for ((shard, places), replies) in by_shard.iter().zip(join_all(replies).await) {
+            match replies {
+                Err(away) => places.iter().for_each(|place| heard[*place] = Some(Err(away.clone()))),
+                Ok(replies) => {
+                    let mut replies = replies.into_iter();
+                    for place in places {
+                        let replied = replies.next().map(Value::extract_error);
+                        heard[*place] = replied.map_or(Some(Err(Away::Unreadable)), |replied| {
+                            let is_asked_again = ASKED_AGAIN.iter().any(|kind| is(&replied, *kind));
+                            (!is_asked_again).then(|| shard.verdict(replied))
+                        });
+                    }
+                }
+            }
+        }
+        heard
+    }
+
+    /// Asks one server about some of many.
+    async fn ask_shard(
+        &self,
+        shard: &Shard,
+        questions: &[Question],
+        places: &[usize],
+    ) -> Result<Vec<Value>, Away> {
+        let line = shard.line.load_full().ok_or_else(|| shard.not_reached())?;
+        let deadline = line.deadline(self.plan.patience);
+        let mut all = redis::Pipeline::with_capacity(places.len());
+        for Question { tag, clock, call } in places.iter().map(|place| &questions[*place]) {
+            let script = Script::Hash(&line.script);
+            all.add_command(command(script, tag, &line.believed, *clock, deadline, call));
+        }
+        let mut connection = line.connection.clone();
+        let sent = connection.send_packed_commands(&all, 0, places.len());
+        match shard.heard(timeout(self.plan.patience, sent).await)? {
+            Ok(replies) => Ok(replies),
+            // It is said of all of them.
+            Err(error) => Err(shard.refused(&error)),
+        }
+    }
+
     /// Asks the function about what lies under a tag.
-    pub(super) async fn ask(&self, tag: &str, clock: Option<i64>, call: &Call) -> Result<Verdict, Away> {
+    pub(super) async fn ask(&self, tag: &Tag, clock: Option<i64>, call: &Call) -> Result<Verdict, Away> {
         let mut shard = self.shard_of(tag)?;
         let mut is_asking = false;
         for _ in 0..REDIRECTIONS {
@@ -220,25 +290,11 @@ impl Reach {
             if is(&replied, ServerErrorKind::NoScript) {
                 replied = self.send(&shard, &line, &by(Script::Text), is_asking).await?;
             }
+            is_asking = is(&replied, ServerErrorKind::Ask);
             let error = match replied {
-                Ok(value) => {
-                    if shard.refuses.load(Ordering::Relaxed) > 0 {
-                        shard.refuses.store(0, Ordering::Relaxed);
-                    }
-                    return Verdict::read(value);
-                }
-                Err(error) => error,
+                Err(error) if is_asking || error.kind() == ErrorKind::Server(ServerErrorKind::Moved) => error,
+                replied => return shard.verdict(replied),
             };
-            let redirected = |kind| error.kind() == ErrorKind::Server(kind);
-            is_asking = redirected(ServerErrorKind::Ask);
-            if !is_asking && !redirected(ServerErrorKind::Moved) {
-                // It was made a replica, is loading, or has no memory left: whatever it is, nothing was done.
-                shard.doubt.notify_one();
-                let why = in_words(&error);
-                Shard::set(&shard.refusal, why.clone());
-                shard.refuses.store(REFUSES_FOR, Ordering::Relaxed);
-                return Err(Away::Refused(why));
-            }
             self.moved.notify_one();
             let place = error.redirect_node().and_then(|(place, _)| cluster::place(place));
             let known = place.and_then(|place| self.shards.load().by_place.get(&place).cloned());
@@ -269,35 +325,15 @@ impl Reach {
         } else {
             timeout(self.plan.patience, connection.send_packed_command(command)).await
         };
-        match replied {
-            Ok(Ok(value)) => {
-                if shard.silent.load(Ordering::Relaxed) > 0 {
-                    shard.silent.store(0, Ordering::Relaxed);
-                }
-                // An error that the server answers with comes as a value.
-                Ok(value.extract_error())
-            }
-            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
-                Ok(Err(error))
-            }
-            Ok(Err(_)) => {
-                shard.doubt.notify_one();
-                Err(Away::NoReply)
-            }
-            Err(_) => {
-                if shard.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_AFTER {
-                    shard.doubt.notify_one();
-                }
-                Err(Away::NoReply)
-            }
-        }
+        // An error that the server answers with may come as a value.
+        Ok(shard.heard(replied)?.and_then(Value::extract_error))
     }
 
-    fn shard_of(&self, tag: &str) -> Result<Arc<Shard>, Away> {
+    fn shard_of(&self, tag: &Tag) -> Result<Arc<Shard>, Away> {
         let shards = self.shards.load();
         let found = match &shards.only {
             Some(shard) => Some(shard),
-            None => shards.by_slot.get(usize::from(slot_of(tag.as_bytes()))).and_then(Option::as_ref),
+            None => shards.by_slot.get(usize::from(slot_of(tag.state().as_bytes()))).and_then(Option::as_ref),
         };
         found.cloned().ok_or_else(|| self.not_reached(&shards.why))
     }
@@ -324,6 +360,52 @@ impl Shard {
     fn not_reached(&self) -> Away {
         let text = |text: &Mutex<String>| text.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Away::NotReached { place: text(&self.place), why: text(&self.why) }
+    }
+
+    /// Notes whether a reply came at all. An error of its own is one that the server answered with.
+    fn heard<T>(
+        &self,
+        replied: Result<Result<T, RedisError>, Elapsed>,
+    ) -> Result<Result<T, RedisError>, Away> {
+        match replied {
+            Ok(Ok(reply)) => {
+                if self.silent.load(Ordering::Relaxed) > 0 {
+                    self.silent.store(0, Ordering::Relaxed);
+                }
+                Ok(Ok(reply))
+            }
+            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension) => {
+                Ok(Err(error))
+            }
+            Ok(Err(_)) => {
+                self.doubt.notify_one();
+                Err(Away::NoReply)
+            }
+            Err(_) => {
+                if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= SILENT_AFTER {
+                    self.doubt.notify_one();
+                }
+                Err(Away::NoReply)
+            }
+        }
+    }
+
+    /// What came of a question.
+    fn verdict(&self, replied: Result<Value, RedisError>) -> Result<Verdict, Away> {
+        let value = replied.map_err(|error| self.refused(&error))?;
+        if self.refuses.load(Ordering::Relaxed) > 0 {
+            self.refuses.store(0, Ordering::Relaxed);
+        }
+        Verdict::read(value)
+    }
+
+    /// It was made a replica, is loading, or has no memory left: whatever it is, nothing was done.
+    fn refused(&self, error: &RedisError) -> Away {
+        self.doubt.notify_one();
+        let why = in_words(error);
+        Shard::set(&self.refusal, why.clone());
+        self.refuses.store(REFUSES_FOR, Ordering::Relaxed);
+        Away::Refused(why)
     }
 
     /// Why it refused to count a short while ago, if it did and has not counted since.

@@ -2,7 +2,9 @@
 
 use crate::{DAY_MS, NOON, Store, later};
 use ipse_model::{Charge, DayAllowance, Key, KeyId, KeyState, Now, Scope};
-use ipse_store::{Counters, Engine, KeyCharge, Outage, Records, Shared, SharedClock, SharedPlan, Subject};
+use ipse_store::{
+    Asked, Counters, Engine, KeyCharge, Outage, Records, Shared, SharedClock, SharedPlan, Subject,
+};
 use ipse_testkit::{Flavour, Redis};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +40,7 @@ over_every_engine!(
     resuming_starts_a_fresh_minute,
     a_key_paused_by_hand_is_charged_nothing,
     of_many_at_once_exactly_three_hundred_pass_and_one_pauses,
+    of_many_asked_together_each_is_charged_as_if_it_came_alone,
     the_day_turns_at_midnight_and_never_back,
     charges_survive_the_death_of_the_process_without_one_lost,
     the_burst_window_goes_on_after_the_death_of_the_process,
@@ -143,6 +146,56 @@ async fn a_day_has_as_many_answers_as_its_limit(kind: Kind) {
         assert_eq!(charge, KeyCharge::Charged(Charge::DayUsedUp(used_up)));
     }
     assert_eq!(counters.used(Subject::Key(key.id), NOON.day()).await.unwrap(), 100);
+}
+
+async fn of_many_asked_together_each_is_charged_as_if_it_came_alone(kind: Kind) {
+    let (bench, few) = with_key(kind, 5).await;
+    let counters = bench.open(NOON).await;
+    let (_, record) = bench.store.key(Some(1_000)).await;
+    let many = key(record.id, 1_000);
+    let (_, record) = bench.store.key(Some(1_000)).await;
+    let paused = Key { state: KeyState::Paused, ..key(record.id, 1_000) };
+    let asked = |key: Option<Key>| Asked { key, now: NOON };
+    // One of each in turn, and at last as many of one as a minute allows and one more.
+    let mut all = Vec::new();
+    for _ in 0..8 {
+        all.extend([Some(few), None, Some(many), Some(paused)].map(asked));
+    }
+    all.extend(std::iter::repeat_n(asked(Some(many)), 293));
+    let charged: Vec<KeyCharge> =
+        counters.charge_all(all.clone()).await.into_iter().collect::<Result<_, _>>().unwrap();
+    assert_eq!(charged.len(), all.len());
+    let of = |key: Option<Key>| {
+        let of_key = all.iter().zip(&charged).filter(move |(asked, _)| asked.key == key);
+        of_key.map(|(_, charge)| *charge).collect::<Vec<_>>()
+    };
+    let left = |limit: u32| {
+        move |remaining: u32| {
+            let allowance = DayAllowance { limit, remaining, day: NOON.day() };
+            KeyCharge::Charged(Charge::Granted(allowance))
+        }
+    };
+    let mut granted: Vec<KeyCharge> = (0..5).rev().map(left(5)).collect();
+    let used_up = DayAllowance { limit: 5, remaining: 0, day: NOON.day() };
+    granted.extend([KeyCharge::Charged(Charge::DayUsedUp(used_up)); 3]);
+    let mut of_few = of(Some(few));
+    of_few.sort_by_key(|charge| match charge {
+        KeyCharge::Charged(Charge::Granted(allowance)) => 5 - allowance.remaining,
+        _ => 6,
+    });
+    assert_eq!(of_few, granted);
+    let demo: Vec<KeyCharge> = of(None);
+    assert_eq!(demo.len(), 8);
+    assert!(demo.iter().all(|charge| matches!(charge, KeyCharge::Charged(Charge::Granted(_)))), "{demo:?}");
+    assert_eq!(of(Some(paused)), [KeyCharge::Paused; 8]);
+    let of_many = of(Some(many));
+    let passed =
+        of_many.iter().filter(|charge| matches!(charge, KeyCharge::Charged(Charge::Granted(_)))).count();
+    let bursts =
+        of_many.iter().filter(|charge| **charge == KeyCharge::Charged(Charge::BurstExceeded)).count();
+    assert_eq!((of_many.len(), passed, bursts), (301, 300, 1));
+    assert_eq!(counters.used(Subject::Key(few.id), NOON.day()).await.unwrap(), 5);
+    assert_eq!(counters.used(Subject::Demo, NOON.day()).await.unwrap(), 8);
 }
 
 async fn the_demo_has_one_quota_and_no_burst_limit(kind: Kind) {

@@ -124,7 +124,7 @@ impl Engines for Node {
 
 /// One request, as a node of the product handles it.
 async fn charge(engines: &Node, key: &Key, nodes: usize, now: Now) -> (Result<KeyCharge, Error>, bool) {
-    let charged = steps::charge_key(engines, key).await;
+    let charged = steps::charge_key(engines, key, None).await;
     let leases = lock(&engines.world).leases;
     match charged {
         Err(Error::Counters(away)) if leases && away.nothing_was_done() => {

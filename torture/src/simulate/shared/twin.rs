@@ -222,7 +222,7 @@ mod tests {
         };
         match verdict {
             Verdict::Granted { day, used, is_low } => {
-                format!("*4\r\n{}:{}\r\n:{used}\r\n:{}\r\n", bulk("granted"), day.0, u8::from(*is_low))
+                format!(":{}\r\n", ((u64::from(day.0) << 32) | u64::from(*used)) * 2 + u64::from(*is_low))
             }
             Verdict::UsedUp { day, used } => format!("*3\r\n{}:{}\r\n:{used}\r\n", bulk("used_up"), day.0),
             Verdict::Reserve(day) => format!("*2\r\n{}:{}\r\n", bulk("reserve"), day.0),
