@@ -6,8 +6,8 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use ipse_edge::{Ask, Visit};
 use ipse_geo::Atlas;
-use ipse_model::{Answer, Charge, Client, DayAllowance, KeyState, Now, Refusal, Scope};
-use ipse_store::{Counters, Error, KeyCharge, KeyTable, Unwritten};
+use ipse_model::{Answer, Charge, Client, DayAllowance, Key, KeyState, Now, Refusal, Scope};
+use ipse_store::{Asked, Counters, Error, KeyCharge, KeyTable, Unwritten};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -47,59 +47,62 @@ impl<C: Counters> Lookup<C> {
             self.counters.note_refusal(key.id, now);
             return Ok(Outcome::Refused(Refusal::InactiveKey));
         }
-        let allowance = match self.counters.charge_key(&key, now).await? {
-            KeyCharge::Paused => return Ok(Outcome::Refused(Refusal::Paused(now))),
-            KeyCharge::Charged(Charge::BurstExceeded) => {
-                tracing::info!(key.id = key.id.0, "a key went over the burst limit and is paused");
-                return Ok(Outcome::Refused(Refusal::BurstExceeded(now)));
-            }
-            KeyCharge::Charged(Charge::DayUsedUp(allowance)) => {
-                return Ok(Outcome::Refused(Refusal::DayUsedUp(now, allowance)));
-            }
-            KeyCharge::Charged(Charge::Granted(allowance)) => allowance,
+        let allowance = match granted(Some(&key), self.counters.charge_key(&key, now).await?, now) {
+            Ok(allowance) => allowance,
+            Err(refusal) => return Ok(Outcome::Refused(refusal)),
         };
         let mut body = Vec::with_capacity(Answer::USUAL_BYTES);
         self.write(Fields::Of(key.scope.narrowed_to(wanted_scope(query))), &visit.client, now, &mut body);
         Ok(Outcome::Answered(body, allowance))
     }
 
-    /// The same where nothing has to be waited for, and nothing is refused. What is granted is not written yet.
+    /// The same as far as it can be done without waiting, where nothing is refused. What is granted is not written yet.
     pub(crate) fn keyed_at_once(
         &self,
         ask: &Ask<'_>,
         query: Option<&str>,
         unwritten: &mut Unwritten,
         body: &mut Vec<u8>,
-    ) -> Option<DayAllowance> {
+    ) -> Option<AtOnce> {
         let Credential::Key(text) = Credential::of(ask.authorization, query) else { return None };
         let key = self.keys.find(&text.hash(), ask.now)?;
-        let allowance = self.counters.grant_key(&key, ask.now, unwritten)?;
+        let done = if self.counters.asks_elsewhere() {
+            // Who is not served needs nobody else to be told so.
+            (key.state == KeyState::Active)
+                .then_some(AtOnce::Asked(Asked { key: Some(key), now: ask.now }))?
+        } else {
+            AtOnce::Granted(self.counters.grant_key(&key, ask.now, unwritten)?)
+        };
         self.write(Fields::Of(key.scope.narrowed_to(wanted_scope(query))), ask.client, ask.now, body);
-        Some(allowance)
+        Some(done)
     }
 
     /// `GET /api/v1/ip/demo`: enters at the charge, with the subject that all callers share.
     pub(crate) async fn demo(&self, visit: &Visit) -> Result<Outcome, Error> {
         let now = visit.now;
-        let allowance = match self.counters.charge_demo(now).await? {
+        let allowance = match granted(None, self.counters.charge_demo(now).await?.into(), now) {
             Ok(allowance) => allowance,
-            Err(allowance) => return Ok(Outcome::Refused(Refusal::DemoUsedUp(now, allowance))),
+            Err(refusal) => return Ok(Outcome::Refused(refusal)),
         };
         let mut body = Vec::with_capacity(Answer::USUAL_BYTES);
         self.write(Fields::OfDemo, &visit.client, now, &mut body);
         Ok(Outcome::Answered(body, allowance))
     }
 
-    /// The same where nothing has to be waited for, and nothing is refused. What is granted is not written yet.
+    /// The same as far as it can be done without waiting, where nothing is refused. What is granted is not written yet.
     pub(crate) fn demo_at_once(
         &self,
         ask: &Ask<'_>,
         unwritten: &mut Unwritten,
         body: &mut Vec<u8>,
-    ) -> Option<DayAllowance> {
-        let allowance = self.counters.grant_demo(ask.now, unwritten)?;
+    ) -> Option<AtOnce> {
+        let done = if self.counters.asks_elsewhere() {
+            AtOnce::Asked(Asked { key: None, now: ask.now })
+        } else {
+            AtOnce::Granted(self.counters.grant_demo(ask.now, unwritten)?)
+        };
         self.write(Fields::OfDemo, ask.client, ask.now, body);
-        Some(allowance)
+        Some(done)
     }
 
     /// Finds where a caller is, and writes the answer.
@@ -111,6 +114,31 @@ impl<C: Counters> Lookup<C> {
             Fields::Of(scope) => answer.write_for_scope(scope, body),
             Fields::OfDemo => answer.write_for_demo(body),
         }
+    }
+}
+
+/// How far a lookup was done at once. Its body is written.
+pub(crate) enum AtOnce {
+    /// It may be answered, when what was granted is written.
+    Granted(DayAllowance),
+    /// It is to be charged first.
+    Asked(Asked),
+}
+
+/// What a charge leaves of the day, or why it is refused. Where there is no key it is the demo's.
+pub(crate) fn granted(key: Option<&Key>, charge: KeyCharge, now: Now) -> Result<DayAllowance, Refusal> {
+    match (charge, key) {
+        (KeyCharge::Charged(Charge::Granted(allowance)), _) => Ok(allowance),
+        (KeyCharge::Charged(Charge::DayUsedUp(allowance)), Some(_)) => {
+            Err(Refusal::DayUsedUp(now, allowance))
+        }
+        (KeyCharge::Charged(Charge::DayUsedUp(allowance)), None) => Err(Refusal::DemoUsedUp(now, allowance)),
+        (KeyCharge::Charged(Charge::BurstExceeded), _) => {
+            let id = key.map(|key| key.id.0);
+            tracing::info!(key.id = id, "a key went over the burst limit and is paused");
+            Err(Refusal::BurstExceeded(now))
+        }
+        (KeyCharge::Paused, _) => Err(Refusal::Paused(now)),
     }
 }
 

@@ -1,15 +1,15 @@
 //! Which address is answered by what.
 
-use crate::lookup::{Lookup, Outcome, json};
+use crate::lookup::{AtOnce, Lookup, Outcome, granted, json};
 use crate::meta::Meta;
 use crate::openapi;
 use crate::reply::Replies;
 use crate::requests::{ApiOutcome, ApiRoute, Requests};
 use bytes::Bytes;
 use http::{Method, Version};
-use ipse_edge::{Ask, Draft, Prompt, Reply, Visit};
+use ipse_edge::{Ask, Draft, Prompt, Reply, Said, Stopwatch, Visit};
 use ipse_model::{Links, Now};
-use ipse_store::{Counters, Error, Unwritten};
+use ipse_store::{Asked, Counters, Error, KeyCharge, Unwritten};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
@@ -152,31 +152,55 @@ impl<C: Counters> Api<C> {
     }
 }
 
-impl<C: Counters> Prompt for Api<C> {
-    type Turn = Unwritten;
+/// What was decided in one turn, and what is still to be.
+#[derive(Default)]
+pub struct Turn {
+    unwritten: Unwritten,
+    pending: Vec<(Asked, Stopwatch)>,
+}
 
-    /// Lookups that are answered; whatever else comes of them is told the other way.
-    fn answer(&self, ask: &Ask<'_>, unwritten: &mut Unwritten, draft: &mut Draft) -> bool {
+/// What was decided about a request.
+pub struct Verdict {
+    asked: Asked,
+    stopwatch: Stopwatch,
+    charged: Result<KeyCharge, Error>,
+}
+
+impl<C: Counters> Prompt for Api<C> {
+    type Turn = Turn;
+    type Verdict = Verdict;
+
+    /// Lookups that are answered, or may be; whatever else comes of them is told the other way.
+    fn answer(&self, ask: &Ask<'_>, turn: &mut Turn, draft: &mut Draft) -> Said {
         let (path, query) = match ask.target.split_once('?') {
             Some((path, query)) => (path, Some(query)),
             None => (ask.target, None),
         };
-        let (route, allowance) = match path {
-            LOOKUP => (ApiRoute::Lookup, self.lookup.keyed_at_once(ask, query, unwritten, &mut draft.body)),
-            DEMO => (ApiRoute::Demo, self.lookup.demo_at_once(ask, unwritten, &mut draft.body)),
-            _ => return false,
+        let (unwritten, body) = (&mut turn.unwritten, &mut draft.body);
+        let (route, done) = match path {
+            LOOKUP => (ApiRoute::Lookup, self.lookup.keyed_at_once(ask, query, unwritten, body)),
+            DEMO => (ApiRoute::Demo, self.lookup.demo_at_once(ask, unwritten, body)),
+            _ => return Said::Nothing,
         };
-        let Some(allowance) = allowance else { return false };
-        self.replies.write_answered(allowance, &mut draft.head);
-        self.requests.note(route, ApiOutcome::Answered, Version::HTTP_11, ask.stopwatch.elapsed_ns());
-        true
+        match done {
+            None => Said::Nothing,
+            Some(AtOnce::Asked(asked)) => {
+                turn.pending.push((asked, ask.stopwatch.clone()));
+                Said::Body
+            }
+            Some(AtOnce::Granted(allowance)) => {
+                self.replies.write_answered(allowance, &mut draft.head);
+                self.requests.note(route, ApiOutcome::Answered, Version::HTTP_11, ask.stopwatch.elapsed_ns());
+                Said::Answer
+            }
+        }
     }
 
-    fn keep(&self, unwritten: &mut Unwritten, now: Now) -> Result<(), Box<Reply>> {
-        if unwritten.is_empty() {
+    fn keep(&self, turn: &mut Turn, now: Now) -> Result<(), Box<Reply>> {
+        if turn.unwritten.is_empty() {
             return Ok(());
         }
-        match self.lookup.counters.write(unwritten) {
+        match self.lookup.counters.write(&mut turn.unwritten) {
             Ok(()) => {
                 self.charged();
                 Ok(())
@@ -186,5 +210,35 @@ impl<C: Counters> Prompt for Api<C> {
                 Err(Box::new(self.replies.internal_error()))
             }
         }
+    }
+
+    fn decide(&self, turn: &mut Turn) -> impl Future<Output = Vec<Verdict>> + Send + 'static {
+        let (counters, pending) = (Arc::clone(&self.lookup.counters), std::mem::take(&mut turn.pending));
+        async move {
+            let asked = pending.iter().map(|(asked, _)| *asked).collect();
+            let charged = counters.charge_all(asked).await;
+            let verdict = |((asked, stopwatch), charged)| Verdict { asked, stopwatch, charged };
+            pending.into_iter().zip(charged).map(verdict).collect()
+        }
+    }
+
+    fn conclude(&self, verdict: Verdict, head: &mut Vec<u8>) -> Result<(), Box<Reply>> {
+        let Verdict { asked: Asked { key, now }, stopwatch, charged } = verdict;
+        let route = if key.is_some() { ApiRoute::Lookup } else { ApiRoute::Demo };
+        let otherwise = |outcome| {
+            let (outcome, reply) = self.reply(outcome, now);
+            (outcome, Err(Box::new(reply)))
+        };
+        let (outcome, concluded) = match charged.map(|charge| granted(key.as_ref(), charge, now)) {
+            Ok(Ok(allowance)) => {
+                self.charged();
+                self.replies.write_answered(allowance, head);
+                (ApiOutcome::Answered, Ok(()))
+            }
+            Ok(Err(refusal)) => otherwise(Ok(Outcome::Refused(refusal))),
+            Err(error) => otherwise(Err(error)),
+        };
+        self.requests.note(route, outcome, Version::HTTP_11, stopwatch.elapsed_ns());
+        concluded
     }
 }

@@ -39,7 +39,7 @@ pub use doctor::{
 pub use facts::FactHeaders;
 pub use fault::{FaultReplies, HttpFault};
 pub use listen::{BindError, Handed, ListenAddr, NotAListenAddr, Opened, Opening, bind};
-pub use prompt::{Ask, Draft, Nobody, Prompt};
+pub use prompt::{Ask, Draft, Nobody, Prompt, Said};
 pub use quic::QuicDoor;
 pub use reply::{Reply, whole};
 pub use serve::{ConnectionLimits, Edge, Secrecy, Visit};

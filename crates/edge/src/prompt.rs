@@ -1,4 +1,4 @@
-//! Whoever can answer plain requests without waiting for anything.
+//! Whoever can answer plain requests at once, or has many of them decided together.
 
 use crate::clock::Stopwatch;
 use crate::reply::Reply;
@@ -27,17 +27,36 @@ pub struct Draft {
     pub body: Vec<u8>,
 }
 
-/// Answers what can be answered at once. Several requests make a turn, and what was decided in it is kept in one step, before
-/// the first of their answers leaves.
-pub trait Prompt: Send + Sync + 'static {
-    /// What was decided in one turn.
-    type Turn: Default + Send;
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The answer is written.
+    Answer,
+    /// Its body is written. Whether it may be told is [decided](Prompt::decide) with the others of this turn.
+    Body,
+    /// Nothing, and nothing was done: the request takes the way of all others.
+    Nothing,
+}
 
-    /// Writes the answer, or nothing: then nothing was done, and the request takes the way of all others.
-    fn answer(&self, ask: &Ask<'_>, turn: &mut Self::Turn, draft: &mut Draft) -> bool;
+/// Answers plain requests. Several of them make a turn. What was decided in it is kept in one step, before the first of their
+/// answers leaves; what somebody else must decide is asked in one step, and answered when that has come.
+pub trait Prompt: Send + Sync + 'static {
+    /// What was decided in one turn, and what is still to be.
+    type Turn: Default + Send;
+    /// What somebody else has decided about a request.
+    type Verdict: Send + 'static;
+
+    /// Answers a request, as far as that can be done now.
+    fn answer(&self, ask: &Ask<'_>, turn: &mut Self::Turn, draft: &mut Draft) -> Said;
 
     /// Keeps what was decided. If that fails, each who asked is told this instead of their answer.
     fn keep(&self, turn: &mut Self::Turn, now: Now) -> Result<(), Box<Reply>>;
+
+    /// Has the requests of this turn decided of which only a body is written. Verdicts come in their order.
+    fn decide(&self, turn: &mut Self::Turn) -> impl Future<Output = Vec<Self::Verdict>> + Send + 'static;
+
+    /// Writes the head that belongs to a body, or says what is told instead.
+    fn conclude(&self, verdict: Self::Verdict, head: &mut Vec<u8>) -> Result<(), Box<Reply>>;
 }
 
 /// Somebody who answers nothing at once.
@@ -46,12 +65,22 @@ pub enum Nobody {}
 
 impl Prompt for Nobody {
     type Turn = ();
+    type Verdict = ();
 
-    fn answer(&self, _: &Ask<'_>, (): &mut (), _: &mut Draft) -> bool {
+    fn answer(&self, _: &Ask<'_>, (): &mut (), _: &mut Draft) -> Said {
         match *self {}
     }
 
     fn keep(&self, (): &mut (), _: Now) -> Result<(), Box<Reply>> {
+        match *self {}
+    }
+
+    #[expect(unreachable_code, reason = "a future has to be named, though there is nobody to make it")]
+    fn decide(&self, (): &mut ()) -> impl Future<Output = Vec<()>> + Send + 'static {
+        std::future::ready(match *self {})
+    }
+
+    fn conclude(&self, (): (), _: &mut Vec<u8>) -> Result<(), Box<Reply>> {
         match *self {}
     }
 }

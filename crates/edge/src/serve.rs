@@ -446,9 +446,7 @@ where
             answer.unwrap_or_else(|_| (house.faults)(HttpFault::Panicked))
         }
     };
-    for (name, value) in told(house, line, is_secret) {
-        reply.headers_mut().insert(name, value.clone());
-    }
+    tell(house, line, is_secret, &mut reply);
     if closes && version < Version::HTTP_2 {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -458,6 +456,13 @@ where
         reply.headers_mut().extend(date.map(|date| (header::DATE, date)));
     }
     mark(reply, &method)
+}
+
+/// Adds what is told with every answer on such a line.
+pub(crate) fn tell<S>(house: &House<S>, line: &Line, is_secret: bool, reply: &mut Reply) {
+    for (name, value) in told(house, line, is_secret) {
+        reply.headers_mut().insert(name, value.clone());
+    }
 }
 
 /// What is told with every answer on such a line.

@@ -290,8 +290,7 @@ impl Server {
             clock: clock.clone(),
             limits: config.limits,
             drain: config.drain,
-            // Counters that are shared are never asked without waiting.
-            prompt: counters.grants().then(|| Arc::clone(&house.api)),
+            prompt: Some(Arc::clone(&house.api)),
             service: move |visit| {
                 let house = Arc::clone(&house);
                 async move { house.answer(&visit).await }

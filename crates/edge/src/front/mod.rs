@@ -2,7 +2,8 @@
 //!
 //! One turn of the loop (`turn.rs`) reads what came on some connections, has each request decided, has all that was decided
 //! kept in one step, and only then sends the answers. So a turn costs one write to the journal, and a request two calls of the
-//! kernel. A connection rests here without any buffer of ours. Those at clear doors come in here; those that were introduced by a
+//! kernel. What somebody else must decide (`pending.rs`) is asked for in one step too, and its connections wait while the loop goes
+//! on. A connection rests here without any buffer of ours. Those at clear doors come in here; those that were introduced by a
 //! proxy, or have shaken hands, are brought by `tcp.rs`.
 //!
 //! What is not plain, or cannot be answered at once, goes to hyper with its connection and every byte that was read of it
@@ -12,6 +13,7 @@
 mod guest;
 mod head;
 mod mailbox;
+mod pending;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -29,6 +31,7 @@ use crate::tcp::{is_of_the_connection, take_over};
 use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use ipse_model::Address;
+use pending::{Pending, Verdicts};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -61,6 +64,8 @@ struct Resting {
     /// What there was no room for, and what comes behind it.
     unsent: Vec<u8>,
     leaves: Option<Beginning>,
+    /// The request whose verdict has not come.
+    pending: Option<Pending>,
 }
 
 /// One loop.
@@ -77,6 +82,7 @@ struct Front<S, P: Prompt> {
     connections: Vec<Option<Resting>>,
     free: Vec<usize>,
     turn: Turn<P>,
+    verdicts: Arc<Verdicts<P::Verdict>>,
     swept_ms: u64,
 }
 
@@ -108,6 +114,7 @@ where
             connections: Vec::new(),
             free: Vec::new(),
             turn: Turn::new(Arc::clone(prompt)),
+            verdicts: Arc::default(),
             swept_ms: 0,
         };
         epoll::add(&front.epoll, &**mailbox, EventData::new_u64(MAIL), EventFlags::IN)?;
@@ -232,11 +239,17 @@ where
         true
     }
 
-    /// Takes those who come from elsewhere. Who waited for a place is among them, so the doors may be open again.
+    /// Takes those who come from elsewhere, and what was decided there. Who waited for a place is among them, so the doors may be
+    /// open again.
     fn receive(&mut self) {
         let guests = self.mailbox.take();
-        guests.into_iter().for_each(|guest| self.seat(guest));
-        self.open_all();
+        self.conclude_all();
+        // Their connections may be among those that are looked at next.
+        self.end_turn();
+        if !guests.is_empty() {
+            guests.into_iter().for_each(|guest| self.seat(guest));
+            self.open_all();
+        }
     }
 
     /// Keeps a connection here until something comes.
@@ -260,6 +273,7 @@ where
             waits_for_room: false,
             unsent: Vec::new(),
             leaves: None,
+            pending: None,
         });
         if may_have_more {
             // What came with the end of a handshake is in the session, and the socket does not tell of it.
@@ -308,13 +322,14 @@ where
         let passed =
             |since_ms: u64, limit: Duration| u128::from(now_ms.saturating_sub(since_ms)) >= limit.as_millis();
         let is_over = |resting: &Resting| {
-            let patience = match (resting.waits_for_room, resting.guest.was_asked) {
+            let is_busy = resting.waits_for_room || resting.pending.is_some();
+            let patience = match (is_busy, resting.guest.was_asked) {
                 (true, _) => WRITE_TIMEOUT,
                 (false, true) => IDLE_TIMEOUT,
                 (false, false) => HEADER_TIMEOUT,
             };
             let is_old = passed(resting.guest.came_ms, LIFETIME);
-            passed(resting.active_ms, patience) || (is_old && !resting.waits_for_room)
+            passed(resting.active_ms, patience) || (is_old && !is_busy)
         };
         for connection in 0..self.connections.len() {
             if self.connections[connection].as_ref().is_some_and(is_over) {
@@ -337,6 +352,7 @@ where
         }
         let guests = self.mailbox.close();
         guests.into_iter().for_each(|guest| self.seat(guest));
+        self.await_verdicts();
         for connection in 0..self.connections.len() {
             self.hand_over(connection, Beginning::default());
         }

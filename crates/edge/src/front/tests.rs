@@ -4,7 +4,7 @@ use super::*;
 use crate::client::{AddressHeader, Trust};
 use crate::clock::{Clock, ClockHand};
 use crate::facts::FactHeaders;
-use crate::prompt::{Ask, Draft};
+use crate::prompt::{Ask, Draft, Said};
 use crate::serve::{ConnectionLimits, Edge, Secrecy};
 use crate::tcp::{Door, Listener, Manner};
 use http::Response;
@@ -12,7 +12,7 @@ use http_body_util::Full;
 use ipse_model::Now;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
 
 const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 600_000 };
@@ -21,32 +21,66 @@ const OTHER: &str = "GET /other HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Sixteen answers to it are more than what the kernel keeps for a peer that does not read.
 const LARGE: &str = "GET /at-once1000000 HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// Answers what begins with `/at-once`, with as many bytes as stand behind it.
+/// Answers what begins with `/at-once`, with as many bytes as stand behind it, and has what begins with `/elsewhere/` decided.
 #[derive(Default)]
 struct Quick {
     fails_to_keep: AtomicBool,
+    /// How often somebody else was asked.
+    asked: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Decided {
+    kept: usize,
+    questions: Vec<String>,
 }
 
 impl Prompt for Quick {
-    type Turn = Vec<()>;
+    type Turn = Decided;
+    type Verdict = String;
 
-    fn answer(&self, ask: &Ask<'_>, turn: &mut Vec<()>, draft: &mut Draft) -> bool {
+    fn answer(&self, ask: &Ask<'_>, turn: &mut Decided, draft: &mut Draft) -> Said {
         assert!(ask.target != "/panic", "as asked");
-        let Some(bytes) = ask.target.strip_prefix("/at-once") else { return false };
-        turn.push(());
+        if let Some(question) = ask.target.strip_prefix("/elsewhere/") {
+            turn.questions.push(question.to_owned());
+            draft.body.extend_from_slice(format!("{question}, quick").as_bytes());
+            return Said::Body;
+        }
+        let Some(bytes) = ask.target.strip_prefix("/at-once") else { return Said::Nothing };
+        turn.kept += 1;
         draft.head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         draft.body.extend(std::iter::repeat_n(b'x', bytes.parse().unwrap_or(0)));
         draft.body.extend_from_slice(b"quick");
-        true
+        Said::Answer
     }
 
-    fn keep(&self, turn: &mut Vec<()>, _: Now) -> Result<(), Box<Reply>> {
-        turn.clear();
-        if self.fails_to_keep.load(Ordering::Relaxed) {
+    fn keep(&self, turn: &mut Decided, _: Now) -> Result<(), Box<Reply>> {
+        if std::mem::take(&mut turn.kept) > 0 && self.fails_to_keep.load(Ordering::Relaxed) {
             let mut reply = Response::new(Full::from("failed"));
             *reply.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
             return Err(Box::new(reply));
         }
+        Ok(())
+    }
+
+    /// As many milliseconds later as stand in the question.
+    fn decide(&self, turn: &mut Decided) -> impl Future<Output = Vec<String>> + Send + 'static {
+        let questions = std::mem::take(&mut turn.questions);
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let longest = questions.iter().filter_map(|question| question.parse().ok()).max();
+            // waits for: nothing; so long somebody else takes to decide
+            tokio::time::sleep(Duration::from_millis(longest.unwrap_or(0))).await;
+            questions
+        }
+    }
+
+    fn conclude(&self, verdict: String, head: &mut Vec<u8>) -> Result<(), Box<Reply>> {
+        assert!(verdict != "panic", "as asked");
+        if verdict == "no" {
+            return Err(Box::new(Response::new(Full::from("no, so not quick"))));
+        }
+        head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         Ok(())
     }
 }
@@ -353,4 +387,63 @@ fn nobody_is_answered_what_could_not_be_kept() {
     assert_eq!(all.matches("failed").count(), 2);
     served.quick.fails_to_keep.store(false, Ordering::Relaxed);
     ask(&mut served.connect(), REQUEST, "quick");
+}
+
+fn elsewhere(question: &str) -> String {
+    format!("GET /elsewhere/{question} HTTP/1.1\r\nhost: x\r\n\r\n")
+}
+
+#[test]
+fn what_is_decided_elsewhere_is_answered_in_the_order_it_was_asked_for() {
+    let served = serve(FEW, Duration::from_secs(5));
+    let mut stream = served.connect();
+    let answer = ask(&mut stream, &elsewhere("20"), "20, quick");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\nx-content-type-options: nosniff\r\n"), "{answer}");
+    let several = [&elsewhere("30"), &elsewhere("1"), REQUEST, OTHER, &elsewhere("2")].concat();
+    stream.write_all(several.as_bytes()).unwrap();
+    // What comes behind a request for hyper, hyper answers too.
+    for end in ["30, quick", "1, quick", "quick", "slow", "slow"] {
+        assert!(receive_one(&mut stream).ends_with(end), "{end}");
+    }
+    let mut stream = served.connect();
+    let answer = ask(&mut stream, &elsewhere("no"), "quick");
+    assert!(answer.ends_with("\r\n\r\nno, so not quick"), "{answer}");
+    stream.write_all(elsewhere("panic").as_bytes()).unwrap();
+    assert!(ask(&mut stream, REQUEST, "quick").contains("\r\n\r\nPanickedHTTP/1.1 200 OK\r\n"));
+    served.stop();
+}
+
+#[test]
+fn a_loop_goes_on_while_somebody_waits_for_a_verdict() {
+    let served = serve(FEW, Duration::from_secs(5));
+    let (mut patient, mut other) = (served.connect(), served.connect());
+    patient.write_all(elsewhere("400").as_bytes()).unwrap();
+    // Who says more meanwhile, and closes, is answered first.
+    patient.write_all(REQUEST.as_bytes()).unwrap();
+    patient.shutdown(Shutdown::Write).unwrap();
+    for _ in 0..20 {
+        ask(&mut other, REQUEST, "quick");
+        ask(&mut other, &elsewhere("1"), "1, quick");
+    }
+    let asked = served.quick.asked.load(Ordering::Relaxed);
+    assert_eq!(asked, 21, "every question was put once");
+    let answers = receive_all(&mut patient);
+    assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
+    assert!(answers.contains("400, quick") && answers.ends_with("\r\n\r\nquick"), "{answers}");
+    served.stop();
+}
+
+#[test]
+fn who_waits_for_a_verdict_at_the_end_hears_it() {
+    let served = serve(FEW, Duration::from_secs(5));
+    let mut stream = served.connect();
+    stream.write_all([elsewhere("200"), elsewhere("0")].concat().as_bytes()).unwrap();
+    while served.quick.asked.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    let waiting = std::thread::spawn(move || receive_all(&mut stream));
+    served.stop();
+    let answers = waiting.join().unwrap();
+    // What was not asked yet, hyper answers.
+    assert!(answers.contains("200, quick") && answers.ends_with("slow"), "{answers}");
 }

@@ -2,12 +2,13 @@
 
 use super::guest::Sent;
 use super::head::{Field, Head};
+use super::pending::{Questions, Reading};
 use super::{Beginning, Front, Guest};
 use crate::fault::HttpFault;
 use crate::http1::Next;
-use crate::prompt::{Ask, Draft, Prompt};
+use crate::prompt::{Ask, Draft, Prompt, Said};
 use crate::reply::{MARK, Reply, date, mark};
-use crate::serve::{House, Visit};
+use crate::serve::{House, Visit, tell};
 use crate::wire::http1_bytes;
 use http::Method;
 use ipse_model::{Client, HttpVersion, Now, write_number};
@@ -25,15 +26,18 @@ const REQUESTS_AT_ONCE: usize = 16;
 
 /// What a loop keeps from turn to turn, so that it need not be made anew.
 pub(super) struct Turn<P: Prompt> {
-    prompt: Arc<P>,
-    decided: P::Turn,
+    pub(super) prompt: Arc<P>,
+    pub(super) decided: P::Turn,
     /// What was read of the connection that is looked at.
-    input: Vec<u8>,
+    pub(super) input: Vec<u8>,
     fields: Vec<Field>,
-    draft: Draft,
+    pub(super) draft: Draft,
     /// The answers of this turn, one behind the other.
-    output: Vec<u8>,
+    pub(super) output: Vec<u8>,
     due: Vec<Due>,
+    pub(super) questions: Questions,
+    /// Buffers of answers that have left.
+    pub(super) spare_bodies: Vec<Vec<u8>>,
     /// The second that `date` tells.
     second: i64,
     date: String,
@@ -52,19 +56,15 @@ struct Due {
 }
 
 /// How far the requests of a connection were answered.
+#[derive(Default)]
 struct Answered {
     requests: usize,
     /// How many bytes they were.
     bytes: usize,
     /// When somebody who goes on from there may give the connection back.
     next: Next,
-}
-
-/// What came of asking whoever answers at once.
-enum Said {
-    Answer,
-    Nothing,
-    Panicked,
+    /// Behind them one is to be decided elsewhere, whose bytes are among theirs. Its body is the last that was drafted.
+    asks: bool,
 }
 
 impl<P: Prompt> Turn<P> {
@@ -77,6 +77,8 @@ impl<P: Prompt> Turn<P> {
             draft: Draft::default(),
             output: Vec::new(),
             due: Vec::new(),
+            questions: Questions::default(),
+            spare_bodies: Vec::new(),
             second: i64::MIN,
             date: String::new(),
         }
@@ -84,7 +86,7 @@ impl<P: Prompt> Turn<P> {
 
     /// Answers the requests that were read, as far as they are plain and can be answered at once.
     fn answer_all<S>(&mut self, house: &House<S>, guest: &Guest) -> Answered {
-        let mut answered = Answered { requests: 0, bytes: 0, next: Next::Soon };
+        let mut answered = Answered::default();
         while answered.requests < REQUESTS_AT_ONCE {
             let Self { prompt, decided, input, fields, draft, .. } = self;
             let Some(head) = Head::read(&input[answered.bytes..], fields) else { break };
@@ -99,16 +101,16 @@ impl<P: Prompt> Turn<P> {
             let said = catch_unwind(AssertUnwindSafe(|| {
                 draft.head.clear();
                 draft.body.clear();
-                if prompt.answer(&ask, decided, draft) { Said::Answer } else { Said::Nothing }
+                prompt.answer(&ask, decided, draft)
             }));
             self.tell_time(now);
-            match said.unwrap_or(Said::Panicked) {
-                Said::Answer => self.write(&guest.line.told),
-                Said::Panicked => {
-                    let fault = mark((house.faults)(HttpFault::Panicked), &Method::GET);
-                    self.output.extend(http1_bytes(fault, Some(self.date.as_bytes()), false));
+            match said {
+                Ok(Said::Answer) => self.write(&guest.line.told),
+                Ok(Said::Body) => {
+                    return Answered { bytes: answered.bytes + length, asks: true, ..answered };
                 }
-                Said::Nothing => return Answered { next: Next::Later, ..answered },
+                Ok(Said::Nothing) => return Answered { next: Next::Later, ..answered },
+                Err(_) => self.write_reply(house, guest, (house.faults)(HttpFault::Panicked)),
             }
             answered.requests += 1;
             answered.bytes += length;
@@ -116,7 +118,13 @@ impl<P: Prompt> Turn<P> {
         answered
     }
 
-    fn tell_time(&mut self, now: Now) {
+    /// Writes what nobody has drafted.
+    pub(super) fn write_reply<S>(&mut self, house: &House<S>, guest: &Guest, mut reply: Reply) {
+        tell(house, &guest.line, guest.line.tls.is_some(), &mut reply);
+        self.output.extend(http1_bytes(mark(reply, &Method::GET), Some(self.date.as_bytes()), false));
+    }
+
+    pub(super) fn tell_time(&mut self, now: Now) {
         if self.second != now.unix_seconds() {
             (self.second, self.date) = (now.unix_seconds(), date(now).unwrap_or_default());
         }
@@ -124,7 +132,7 @@ impl<P: Prompt> Turn<P> {
 
     /// Writes the answer that was drafted, with what is told to all on such a line, and what hyper and the edge add to every
     /// one.
-    fn write(&mut self, told: &[u8]) {
+    pub(super) fn write(&mut self, told: &[u8]) {
         let Self { draft, output, date, .. } = self;
         output.extend_from_slice(&draft.head);
         output.extend_from_slice(told);
@@ -160,6 +168,9 @@ where
         if resting.waits_for_room {
             return self.send_rest(connection);
         }
+        if resting.pending.is_some() {
+            return self.stir(connection);
+        }
         let turn = &mut self.turn;
         turn.input.clear();
         let is_open = resting.guest.socket.read(&mut turn.input);
@@ -169,27 +180,49 @@ where
             }
             return;
         }
-        let begin = turn.output.len();
-        let Answered { requests, bytes, next } = turn.answer_all(&self.house, &resting.guest);
-        // What did not fit is still in the socket, of which nobody tells again.
-        let is_all = bytes == turn.input.len() && bytes < READ_BYTES;
-        let leaves =
-            (!is_all).then(|| Beginning { bytes: turn.input[bytes..].to_vec(), unsent: Vec::new(), next });
         let is_last = !matches!(is_open, Ok(true))
             || flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        turn.due.push(Due { connection, requests, answers: begin..turn.output.len(), leaves, is_last });
+        // What did not fit is still in the socket, of which nobody tells again.
+        let is_full = turn.input.len() >= READ_BYTES;
+        let begin = turn.output.len();
+        self.go_on(connection, begin, 0, Reading { is_full, is_last });
     }
 
-    /// Has what was decided kept, and then sends the answers.
+    /// Answers what was read of a connection, behind so many answers that stand in the output.
+    pub(super) fn go_on(&mut self, connection: usize, begin: usize, requests: usize, reading: Reading) {
+        let Some(resting) = self.connections[connection].as_mut() else { return };
+        let turn = &mut self.turn;
+        let answered = match self.house.is_closing() {
+            true => Answered::default(),
+            false => turn.answer_all(&self.house, &resting.guest),
+        };
+        let Answered { bytes, next, asks, .. } = answered;
+        let (requests, answers) = (requests + answered.requests, begin..turn.output.len());
+        if asks {
+            let body = std::mem::replace(&mut turn.draft.body, turn.spare_bodies.pop().unwrap_or_default());
+            let rest = turn.input[bytes..].to_vec();
+            resting.pending = Some(turn.questions.add(connection, body, rest, reading));
+            resting.active_ms = self.house.clock.now().boot_ms;
+            if requests > 0 {
+                turn.due.push(Due { connection, requests, answers, leaves: None, is_last: false });
+            }
+            return;
+        }
+        let is_all = bytes == turn.input.len() && !reading.is_full;
+        let leaves =
+            (!is_all).then(|| Beginning { bytes: turn.input[bytes..].to_vec(), unsent: Vec::new(), next });
+        turn.due.push(Due { connection, requests, answers, leaves, is_last: reading.is_last });
+    }
+
+    /// Has what was decided kept, and then sends the answers; and has the rest decided.
     pub(super) fn end_turn(&mut self) {
+        self.ask_elsewhere();
         if self.turn.due.is_empty() {
             return;
         }
         let now = self.house.clock.now();
         self.turn.tell_time(now);
         let failed = self.turn.prompt.keep(&mut self.turn.decided, now).err();
-        let failed = failed
-            .map(|reply| http1_bytes(mark(*reply, &Method::GET), Some(self.turn.date.as_bytes()), false));
         let mut due = std::mem::take(&mut self.turn.due);
         let mut output = std::mem::take(&mut self.turn.output);
         for Due { connection, requests, answers, leaves, is_last } in due.drain(..) {
@@ -197,7 +230,7 @@ where
                 _ if requests == 0 => true,
                 None => self.send(connection, &output[answers], now),
                 // Nobody is told what may be forgotten.
-                Some(failed) => self.send(connection, &failed.repeat(requests), now),
+                Some(failed) => self.send_failure(connection, requests, failed, now),
             };
             if !is_there {
                 self.close(connection);
@@ -209,6 +242,7 @@ where
                 continue;
             }
             match leaves {
+                _ if resting.pending.is_some() => {}
                 Some(beginning) => self.hand_over(connection, beginning),
                 None if is_last => self.close(connection),
                 None => {}
@@ -216,6 +250,15 @@ where
         }
         output.clear();
         (self.turn.due, self.turn.output) = (due, output);
+    }
+
+    /// Sends this instead of answers.
+    fn send_failure(&mut self, connection: usize, requests: usize, failed: &Reply, now: Now) -> bool {
+        let Some(resting) = self.connections[connection].as_ref() else { return false };
+        let begin = self.turn.output.len();
+        self.turn.write_reply(&self.house, &resting.guest, failed.clone());
+        let failure = self.turn.output.split_off(begin);
+        self.send(connection, &failure.repeat(requests), now)
     }
 
     /// Sends as much as there is room for, and has the rest wait. Says whether the connection still stands.
@@ -228,6 +271,11 @@ where
             resting.guest.socket.hurry();
         }
         (resting.guest.was_asked, resting.active_ms) = (true, now.boot_ms);
+        if !resting.unsent.is_empty() {
+            // It still waits for room, with a verdict that has come meanwhile.
+            resting.unsent.extend_from_slice(bytes);
+            return true;
+        }
         let waits_for_room = match resting.guest.socket.send(bytes) {
             Ok(Sent::All) => false,
             Ok(Sent::Some(sent)) => {
