@@ -1,5 +1,5 @@
-//! What tests and fault campaigns share: bare clients, a real browser, a mailbox, an authority that vouches for servers, servers that many nodes share and ways to
-//! them, a machine to throw away, the real program as a process, and sockets to hand to it.
+//! What tests, fault campaigns and measurements share: bare clients, a real browser, a mailbox, an authority that vouches for servers, servers that many nodes share and ways to
+//! them, a machine to throw away, the real program as a process, sockets to hand to it, what the kernel says of processes, and randomness that can be replayed.
 
 mod authority;
 mod browser;
@@ -9,10 +9,13 @@ mod link;
 mod machine;
 mod mail;
 mod postgres;
+mod random;
 mod redis;
 mod server;
 mod sockets;
+mod stopwatch;
 mod visitor;
+pub mod vitals;
 
 pub use authority::{Authority, Vouched};
 pub use browser::Flow;
@@ -22,7 +25,9 @@ pub use link::{Link, Way};
 pub use machine::Machine;
 pub use mail::{Mail, MailDoor, MailMode, MailTls, Mailbox};
 pub use postgres::Postgres;
+pub use random::{Random, fresh_seed};
 pub use redis::{Cluster, Flavour, Redis, Watched};
 pub use server::{Server, program};
 pub use sockets::Sockets;
+pub use stopwatch::Stopwatch;
 pub use visitor::{Visitor, encode, hidden_fields};

@@ -2,12 +2,10 @@
 
 use crate::campaign::Options;
 use crate::inside::{Inside, MadeKey, make_keys};
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_edge::Clock;
 use ipse_model::{BURST_LIMIT, DAILY_LIMIT, KeyState};
-use ipse_testkit::{Connection, Response};
+use ipse_testkit::{Connection, Random, Response, Stopwatch};
 use std::net::SocketAddr;
 use std::sync::Barrier;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What a campaign is, and how it reports.
 
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, bail};
+use ipse_testkit::Stopwatch;
 
 /// One kind of torture.
 pub(crate) struct Campaign {
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 impl Options {
     /// Reads `--count N` and `--seed N`.
     pub(crate) fn parse(arguments: &[String], count: u64) -> Result<Self> {
-        let mut options = Self { count, seed: crate::random::fresh_seed() };
+        let mut options = Self { count, seed: ipse_testkit::fresh_seed() };
         for pair in arguments.chunks(2) {
             let [name, value] = pair else { bail!("{} needs a number", pair[0]) };
             let number = value.parse().with_context(|| format!("{name} needs a number"))?;

@@ -1,7 +1,7 @@
 //! What can be wrong with the file of a snapshot, and what the server must say about it.
 
-use crate::random::Random;
 use crate::snapshots::{CHECKSUM, COLUMNS, ENTRY, HEAD, column, seal};
+use ipse_testkit::Random;
 
 /// A file that no server may take.
 pub(crate) struct Damage {

@@ -18,10 +18,10 @@ mod yardstick;
 pub(crate) use reading::read_until_end;
 
 use crate::campaign::Options;
-use crate::random::Random;
 use anyhow::{Context, Result, bail};
 use good::{Goods, Reads};
 use ipse_geodata::sources::Kind;
+use ipse_testkit::Random;
 use reader::{Outcome, Reader};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -11,14 +11,12 @@ pub(crate) use attacker::{ATTACKER, attack};
 
 use crate::campaign::Options;
 use crate::paced::Client;
-use crate::random::Random;
 use crate::server;
 use crate::steady::Figures;
-use crate::stopwatch::Stopwatch;
-use crate::vitals::{allow_descriptors, descriptors};
 use anyhow::{Result, ensure};
 use attacker::{Attackers, Orders};
-use ipse_testkit::Server;
+use ipse_testkit::vitals::{allow_descriptors, descriptors};
+use ipse_testkit::{Random, Server, Stopwatch};
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -10,11 +10,11 @@ mod quic;
 mod tcp;
 
 use crate::campaign::Options;
-use crate::random::Random;
 use crate::secret::Secret;
 use crate::server;
-use crate::vitals::{mebibytes, resident_bytes};
 use anyhow::{Context, Result, anyhow, ensure};
+use ipse_testkit::Random;
+use ipse_testkit::vitals::{mebibytes, resident_bytes};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::net::SocketAddr;

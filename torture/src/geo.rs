@@ -10,11 +10,11 @@ mod vendor;
 pub(crate) mod world;
 
 use crate::campaign::Options;
-use crate::random::Random;
 use anyhow::{Result, ensure};
 use draw::Known;
 use ipse_geo::Found;
 use ipse_model::{Address, Answer, Client, Now, Place, Scope};
+use ipse_testkit::Random;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::net::IpAddr;

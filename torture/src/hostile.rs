@@ -6,11 +6,10 @@
 use crate::campaign::Options;
 use crate::coding::HEADERS;
 use crate::mischief::{Conversation, Protocol, shown};
-use crate::random::Random;
 use crate::server;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_model::DAILY_LIMIT;
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Random};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -2,11 +2,10 @@
 //!
 //! Each is measured in a process of its own, so that nothing of one is in the figure of the other.
 
-use crate::stopwatch::Stopwatch;
-use crate::vitals::resident_bytes_of;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_store::{DataFolder, Database, KeyTable};
-use ipse_testkit::Postgres;
+use ipse_testkit::vitals::resident_bytes_of;
+use ipse_testkit::{Postgres, Stopwatch};
 use std::process::Command;
 
 /// How this program is started again to load a table.

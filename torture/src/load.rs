@@ -1,11 +1,9 @@
 //! The keys of a data folder, and clients that ask with them until the server is taken from under them.
 
-use crate::random::Random;
 use crate::server;
-use crate::stopwatch::Stopwatch;
 use crate::tally::{Gap, Tally};
 use anyhow::{Context, Result, anyhow, ensure};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Random, Stopwatch};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,11 +12,10 @@ mod together;
 use crate::campaign::Options;
 use crate::inside::make_keys;
 use crate::paced;
-use crate::random::Random;
 use crate::server;
-use crate::vitals::allow_descriptors;
 use anyhow::{Result, ensure};
-use ipse_testkit::Mailbox;
+use ipse_testkit::vitals::allow_descriptors;
+use ipse_testkit::{Mailbox, Random};
 use std::time::Duration;
 use table::Table;
 

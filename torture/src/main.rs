@@ -26,7 +26,6 @@ mod mischief;
 mod nodes;
 mod paced;
 mod power;
-mod random;
 mod reload;
 mod reload_log;
 mod restart;
@@ -39,9 +38,7 @@ mod spoof;
 mod stage;
 mod start;
 mod steady;
-mod stopwatch;
 mod tally;
-mod vitals;
 mod window;
 
 use anyhow::{Result, bail};
@@ -88,7 +85,7 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments {
         [command] if command == "short" => {
             for campaign in CAMPAIGNS {
-                campaign.run(&Options { count: campaign.short_count, seed: random::fresh_seed() })?;
+                campaign.run(&Options { count: campaign.short_count, seed: ipse_testkit::fresh_seed() })?;
             }
             start::bench_short()?;
             geo::speed::bench_short()?;

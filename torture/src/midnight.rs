@@ -6,12 +6,11 @@
 
 use crate::campaign::Options;
 use crate::inside::{Inside, make_keys, with_records};
-use crate::random::Random;
 use anyhow::{Context, Result, ensure};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, Now};
 use ipse_store::Subject;
-use ipse_testkit::{Connection, Response};
+use ipse_testkit::{Connection, Random, Response};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::path::Path;

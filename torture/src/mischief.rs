@@ -4,7 +4,7 @@ use crate::coding::{
     CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM,
     SETTINGS, WINDOW_UPDATE, field, frame,
 };
-use crate::random::Random;
+use ipse_testkit::Random;
 
 /// Everything that goes over one connection.
 pub(crate) struct Conversation {

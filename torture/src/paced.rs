@@ -1,9 +1,8 @@
 //! A client that asks at a steady pace, and notes how long it took.
 
 use crate::inside::MadeKey;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, ensure};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Stopwatch};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

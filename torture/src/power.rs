@@ -6,12 +6,10 @@
 use crate::campaign::Options;
 use crate::disk::Disk;
 use crate::load;
-use crate::random::Random;
 use crate::server;
-use crate::stopwatch::Stopwatch;
 use crate::tally::{Gap, Tally};
 use anyhow::{Context, Result, ensure};
-use ipse_testkit::Server;
+use ipse_testkit::{Random, Server, Stopwatch};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

@@ -8,15 +8,13 @@
 use crate::campaign::Options;
 use crate::damage::Damage;
 use crate::inside::{MadeKey, make_keys};
-use crate::random::Random;
 use crate::reload_log::Log;
 use crate::server;
 use crate::snapshots::{self, Snapshot};
 use crate::stage::{Stage, Way};
 use crate::steady::{self, Latencies, Phase, Steady};
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, ensure};
-use ipse_testkit::{Connection, Server};
+use ipse_testkit::{Connection, Random, Server, Stopwatch};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -5,10 +5,9 @@
 //! answered, and what is charged must be what was answered.
 
 use crate::campaign::Options;
-use crate::random::Random;
 use crate::server;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use ipse_testkit::{Connection, Server, Sockets, http3_client};
+use ipse_testkit::{Connection, Random, Server, Sockets, http3_client};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;

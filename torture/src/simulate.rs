@@ -9,8 +9,8 @@ mod seen;
 mod shared;
 
 use crate::campaign::Options;
-use crate::random::Random;
 use anyhow::{Result, ensure};
+use ipse_testkit::Random;
 use seen::Seen;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -11,12 +11,11 @@ mod model;
 
 use crate::campaign::Options;
 use crate::inside::{Inside, MadeKey, make_keys};
-use crate::random::Random;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use conversation::{Conversation, Door};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, Now};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Random};
 use model::{HOUSES, House};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};

@@ -4,9 +4,9 @@
 //! turn. Only what was written for its place alone is ever overwritten there.
 
 use crate::damage::Content;
-use crate::random::Random;
 use crate::snapshots::Snapshot;
 use anyhow::Result;
+use ipse_testkit::Random;
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};

@@ -3,9 +3,8 @@
 
 use crate::geo::world;
 use crate::server;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Result, ensure};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Stopwatch};
 
 const TARGET_SECONDS: f64 = 0.3;
 const PORT_SECONDS: f64 = 1.0;

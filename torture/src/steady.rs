@@ -1,13 +1,11 @@
 //! Clients that ask at a steady pace, compare every answer with the snapshots, and note how long it took.
 
 use crate::inside::MadeKey;
-use crate::random::Random;
 use crate::snapshots::Snapshot;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_edge::Clock;
 use ipse_model::Address;
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Random, Stopwatch};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

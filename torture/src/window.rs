@@ -2,9 +2,9 @@
 //! keeps every moment and counts them all, each time.
 
 use crate::campaign::Options;
-use crate::random::Random;
 use anyhow::{Result, ensure};
 use ipse_model::{BURST_LIMIT, BURST_WINDOW_MS, Charge, Day, DayAllowance, Meter, Now, Window};
+use ipse_testkit::Random;
 
 const MS_PER_DAY: i64 = 86_400_000;
 /// A run ends after this many steps at most, because the model looks at all of them in each.
@@ -72,7 +72,7 @@ fn run(random: &mut Random, number: u64, length: u64, seen: &mut Seen, differenc
     // How many requests a paused key makes before its owner resumes it.
     let patience = *random.pick(&[1, 8, 64, 1_000]);
     let begin = *random.pick(&[0, 1, BURST_WINDOW_MS - 1, BURST_WINDOW_MS, 86_400_000, u64::from(u32::MAX)]);
-    let mut clock = Now { unix_ms: random.moment_of_day(), boot_ms: begin };
+    let mut clock = Now { unix_ms: moment_of_day(random), boot_ms: begin };
     let mut window = Window::default();
     let mut meter = Meter::new(clock.day(), 0, Window::default());
     let mut model = Model { times: Vec::new(), day: clock.day(), used: 0 };
@@ -209,11 +209,9 @@ impl Model {
     }
 }
 
-impl Random {
-    /// Some moment of some day in this century.
-    fn moment_of_day(&mut self) -> i64 {
-        let day = i64::try_from(20_000 + self.below(10_000)).unwrap_or_default();
-        let within = *self.pick(&[0, 1, MS_PER_DAY / 2, MS_PER_DAY - 60_000, MS_PER_DAY - 2, MS_PER_DAY - 1]);
-        day * MS_PER_DAY + within
-    }
+/// Some moment of some day in this century.
+fn moment_of_day(random: &mut Random) -> i64 {
+    let day = i64::try_from(20_000 + random.below(10_000)).unwrap_or_default();
+    let within = *random.pick(&[0, 1, MS_PER_DAY / 2, MS_PER_DAY - 60_000, MS_PER_DAY - 2, MS_PER_DAY - 1]);
+    day * MS_PER_DAY + within
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask test`: every check in order, from the cheapest to the dearest, up to the first that fails.
 
+use crate::harness;
 use crate::run::{self, Stopwatch};
 use crate::tidy;
 use crate::tools::{self, Peers};
@@ -57,6 +58,18 @@ fn steps(root: &Path, report: &mut Report) -> anyhow::Result<()> {
         must(
             torture.envs(peers.environment()),
             "Read above which campaign failed and with which seed, and repeat it with `cargo xtask torture`.",
+        )
+    })?;
+    report.step("bench, short", || {
+        must(
+            &mut harness::bench_short(root),
+            "Read above which peer is not right, and repeat it with `cargo xtask bench short`.",
+        )
+    })?;
+    report.step("instructions", || {
+        must(
+            &mut harness::instructions(root, &[])?,
+            "Read above what grew, and repeat it with `cargo xtask bench instructions`.",
         )
     })
 }

@@ -56,6 +56,12 @@ pub(crate) fn ready(root: &Path) -> anyhow::Result<Peers> {
     })
 }
 
+/// What stands beside ipse when it is measured, and what measures it.
+pub(crate) fn bench_ready() -> anyhow::Result<()> {
+    let needed = ["nginx", "nginx's geoip2 module", "sqlite3", "valgrind"];
+    install_missing(TOOLS.iter().filter(|tool| needed.contains(&tool.what)))
+}
+
 /// What drives a browser without the rest, which only tests need.
 pub(crate) fn browser_ready() -> anyhow::Result<(PathBuf, PathBuf)> {
     install_missing(BROWSER)?;
@@ -140,6 +146,24 @@ const TOOLS: &[Tool] = &[
         debian: "nginx-light",
         fedora: "nginx",
         arch: "nginx",
+    },
+    Tool {
+        what: "nginx's geoip2 module",
+        is_there: || {
+            ["/usr/lib/nginx/modules", "/usr/lib64/nginx/modules", "/usr/share/nginx/modules"]
+                .iter()
+                .any(|folder| Path::new(folder).join("ngx_http_geoip2_module.so").is_file())
+        },
+        debian: "libnginx-mod-http-geoip2",
+        fedora: "nginx-mod-http-geoip2",
+        arch: "nginx-mod-geoip2",
+    },
+    Tool {
+        what: "valgrind",
+        is_there: || all_there(&["valgrind", "callgrind_control"]),
+        debian: "valgrind",
+        fedora: "valgrind",
+        arch: "valgrind",
     },
     Tool {
         what: "haproxy",

@@ -200,8 +200,9 @@ impl<'a> Found<'a> {
         !self.row().is_place() && !self.row().is_network()
     }
 
-    /// Its number in the snapshot.
-    pub(crate) fn spot(self) -> usize {
+    /// Its number in the snapshot: the same where the same is known.
+    #[must_use]
+    pub fn spot(self) -> usize {
         self.spot as usize
     }
 

@@ -24,4 +24,5 @@ pub use diff::{Change, FIELDS, diff};
 pub use draft::{Disorder, Draft, NetworkId, Origin, PlaceId, TooMany};
 pub use error::Error;
 pub use explain::Snapshot;
+pub use ranges::each_range_v4;
 pub use watched::{Watched, read as read_file};

@@ -1,11 +1,25 @@
 //! Ranges of addresses, out of their columns: they cover all of a family, one behind the other.
 
+use crate::atlas::{Atlas, Found};
 use crate::column::{Cursor, POINTS_NOWHERE};
 use crate::error::Error;
 use crate::file::{Column, File};
 use crate::v4::{V4, V4Builder};
 use crate::v6::{V6, V6Builder};
 use ipse_model::Address;
+
+/// Calls `range` for each range of IPv4 addresses with what is known of it: for whoever writes the data in another shape.
+pub fn each_range_v4(
+    snapshot: &[u8],
+    atlas: &Atlas,
+    mut range: impl FnMut(u32, u32, Found<'_>),
+) -> Result<(), Error> {
+    let address = |number| u32::try_from(number).unwrap_or(u32::MAX);
+    let file = File::open(snapshot)?;
+    each_v4(&file, atlas.spot_count(), |first, last, spot| {
+        range(address(first), address(last), atlas.at(spot));
+    })
+}
 
 /// The table of IPv4.
 pub(crate) fn v4(file: &File<'_>, spots: usize) -> Result<V4, Error> {

@@ -3,8 +3,8 @@
 use super::Hostile;
 use super::good::{Good, Goods, Reads};
 use super::packing::{gzip, zstd};
-use crate::random::Random;
 use ipse_geodata::sources::Kind;
+use ipse_testkit::Random;
 
 /// Does something to a good file, plain or packed.
 fn damaged(random: &mut Random, goods: &Goods, change: impl Fn(&mut Random, &mut Vec<u8>)) -> Hostile {

@@ -3,11 +3,11 @@
 
 use super::mmdb::{Child, Mmdb, Value};
 use super::packing::{gzip, zstd};
-use crate::random::Random;
 use anyhow::{Context, Result};
 use ipse_geo::{About, Draft};
 use ipse_geodata::sources::Kind;
 use ipse_model::{Degrees, Network, Place, Zone};
+use ipse_testkit::Random;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -2,10 +2,10 @@
 
 use super::Hostile;
 use super::good::{Goods, Reads};
-use crate::random::Random;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ipse_geodata::sources::Kind;
+use ipse_testkit::Random;
 use std::fmt::Write as _;
 use std::io::Write as _;
 

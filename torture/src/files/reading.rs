@@ -1,13 +1,12 @@
 //! The process that reads hostile files, one after another, and tells what became of each. It may well die of one.
 
 use super::good::Reads;
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, bail};
 use ipse_geo::Snapshot;
 use ipse_geodata::Table;
 use ipse_geodata::sources::{self, Kind};
 use ipse_model::Address;
+use ipse_testkit::{Random, Stopwatch};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::json;
 use std::io::{BufRead, Write};

@@ -4,7 +4,7 @@
 use super::Hostile;
 use super::good::{Goods, Reads};
 use super::packing;
-use crate::random::Random;
+use ipse_testkit::Random;
 use sha2::{Digest, Sha256};
 
 const HEAD: usize = 16;

@@ -3,8 +3,8 @@
 use super::Hostile;
 use super::good::{Goods, Reads, word};
 use super::packing::perhaps;
-use crate::random::Random;
 use ipse_geodata::sources::Kind;
+use ipse_testkit::Random;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -7,8 +7,8 @@ use super::mmdb::{
     written,
 };
 use super::packing::perhaps;
-use crate::random::Random;
 use ipse_geodata::sources::Kind;
+use ipse_testkit::Random;
 
 fn hostile(random: &mut Random, bytes: Vec<u8>) -> Hostile {
     let kind = *random.pick(&[Kind::City, Kind::City, Kind::Country, Kind::Asn, Kind::Anonymous]);

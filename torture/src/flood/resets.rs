@@ -2,9 +2,8 @@
 
 use super::attacker::Orders;
 use crate::coding::{CANCEL, PREFACE, RST_STREAM, SETTINGS, frame, request};
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Result, anyhow};
+use ipse_testkit::{Random, Stopwatch};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -8,7 +8,7 @@ use crate::coding::{
     PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, field, frame, integer, request, request_block, text,
 };
 use crate::mischief::header_block;
-use crate::random::Random;
+use ipse_testkit::Random;
 
 /// Everything that goes over one connection.
 pub(crate) struct Conversation {

@@ -5,7 +5,7 @@
 use super::http2::Parting;
 use super::path;
 use crate::coding::{MOST, integer, text, varint};
-use crate::random::Random;
+use ipse_testkit::Random;
 
 /// Everything that goes over one connection.
 pub(crate) struct Conversation {

@@ -1,9 +1,9 @@
 //! Addresses to ask for: anywhere, inside of what the sources know, and at its edges.
 
 use super::world::World;
-use crate::random::Random;
 use anyhow::{Context, Result};
 use ipse_model::Address;
+use ipse_testkit::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Everything that the sources have a range for, of one family, both ends included.

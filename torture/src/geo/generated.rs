@@ -1,9 +1,9 @@
 //! A small world of random networks within networks, written as vendors write theirs, with all that vendors do.
 
 use super::world::Files;
-use crate::random::Random;
 use anyhow::Result;
 use ipse_model::Address;
+use ipse_testkit::Random;
 use maxminddb_writer::Database;
 use maxminddb_writer::metadata::IpVersion;
 use maxminddb_writer::paths::IpAddrWithMask;

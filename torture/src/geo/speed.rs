@@ -8,13 +8,11 @@ use super::asn::AsnTable;
 use super::draw::Known;
 use super::vendor::{Cities, CityRecord};
 use super::world::{self, World};
-use crate::random::Random;
 use crate::server;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_geo::Atlas;
 use ipse_model::{Address, Answer, Client, HttpVersion, Network, Now, Place, Scope, TlsVersion};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Random, Stopwatch};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -60,7 +58,7 @@ pub(crate) fn bench() -> Result<()> {
 
 /// A generated world, to see that everything works; its times say nothing.
 pub(crate) fn bench_short() -> Result<()> {
-    let mut random = Random::new(crate::random::fresh_seed());
+    let mut random = Random::new(ipse_testkit::fresh_seed());
     let world = World::generated(&mut random)?;
     println!(
         "bench geo: {SHORT_ROUNDS} rounds of {SHORT_ADDRESSES} addresses, held to nothing; {}",

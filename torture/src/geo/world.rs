@@ -3,12 +3,11 @@
 use super::asn::AsnTable;
 use super::generated;
 use super::vendor::Cities;
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
 use ipse_geo::Atlas;
 use ipse_geodata::sources::{self, Kind};
 use ipse_geodata::{Flags, Recipe};
+use ipse_testkit::{Random, Stopwatch};
 use maxminddb::Reader;
 use std::path::{Path, PathBuf};
 

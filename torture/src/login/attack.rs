@@ -3,10 +3,8 @@
 
 use super::form::{Form, Sender};
 use super::people::{SecondFactor, anywhere};
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, bail};
-use ipse_testkit::{Connection, Response};
+use ipse_testkit::{Connection, Random, Response, Stopwatch};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 

@@ -1,11 +1,9 @@
 //! People with accounts, who sign up and in through the same forms as everybody.
 
 use super::form::DEVICE;
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, ensure};
 use ipse_edge::Clock;
-use ipse_testkit::{Response, Visitor, hidden_fields};
+use ipse_testkit::{Random, Response, Stopwatch, Visitor, hidden_fields};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use totp_rs::{Builder, Secret};

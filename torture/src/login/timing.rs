@@ -8,10 +8,8 @@
 use super::form::{Form, Sender};
 use super::people::anywhere;
 use super::table::Table;
-use crate::random::Random;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
-use ipse_testkit::{Connection, Mailbox, Response, Visitor};
+use ipse_testkit::{Connection, Mailbox, Random, Response, Stopwatch, Visitor};
 use std::net::SocketAddr;
 
 /// How often times are dealt out.

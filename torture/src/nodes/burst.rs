@@ -3,10 +3,9 @@
 use super::house::{House, NODES, PATIENT};
 use crate::burst::race_over;
 use crate::campaign::Options;
-use crate::random::Random;
 use anyhow::{Context, Result, ensure};
 use ipse_model::{BURST_LIMIT, DAILY_LIMIT, KeyState};
-use ipse_testkit::{Flavour, Redis};
+use ipse_testkit::{Flavour, Random, Redis};
 use std::net::SocketAddr;
 
 pub(crate) fn work(options: &Options) -> Result<String> {

@@ -1,8 +1,7 @@
 //! The engine that the nodes count with, and what can happen to it.
 
-use crate::random::Random;
 use anyhow::Result;
-use ipse_testkit::{Flavour, Link, Redis, Watched, Way};
+use ipse_testkit::{Flavour, Link, Random, Redis, Watched, Way};
 use std::thread::sleep;
 use std::time::Duration;
 

@@ -4,12 +4,10 @@
 use super::house::House;
 use crate::campaign::Options;
 use crate::inside::MadeKey;
-use crate::random::Random;
 use crate::steady::Figures;
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, anyhow, ensure};
 use ipse_model::{DAILY_LIMIT, KeyState};
-use ipse_testkit::{Connection, Flavour, Link, Redis, Response, Way};
+use ipse_testkit::{Connection, Flavour, Link, Random, Redis, Response, Stopwatch, Way};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -3,8 +3,8 @@
 //! Each end is a TUN device: what one namespace sends comes out of its device as a packet, waits here for as long as the
 //! wire is said to be, and goes into the device of the other. The kernel need not know how to delay anything.
 
-use crate::stopwatch::Stopwatch;
 use anyhow::{Context, Result, ensure};
+use ipse_testkit::Stopwatch;
 use std::net::Ipv4Addr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};

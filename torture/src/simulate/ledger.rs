@@ -9,11 +9,11 @@ mod rig;
 mod twin;
 
 use super::seen::Seen;
-use crate::random::Random;
 use book::{Asked, Book, subject_of};
 use disk::{Drive, Failure};
 use ipse_model::{BURST_WINDOW_MS, Day, Key, KeyId, KeyState, Now, Scope};
 use ipse_store::{BootId, Counters, Error, KeyCharge, Ledger, Subject};
+use ipse_testkit::Random;
 use rig::{Rig, Wanted, Work, lock};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

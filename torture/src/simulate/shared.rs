@@ -7,7 +7,7 @@ mod twin;
 mod world;
 
 use super::seen::Seen;
-use crate::random::Random;
+use ipse_testkit::Random;
 use node::Nodes;
 use world::World;
 

@@ -1,7 +1,7 @@
 //! Addresses to name, and every way to write one; and texts that are none, however much they look like one.
 
 use super::model::House;
-use crate::random::Random;
+use ipse_testkit::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An address as an answer tells it: IPv4 is never wrapped in IPv6.

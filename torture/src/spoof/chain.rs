@@ -4,7 +4,7 @@
 
 use super::address::{draw, rubbish, written};
 use super::model::{Hop, House};
-use crate::random::Random;
+use ipse_testkit::Random;
 use std::net::IpAddr;
 
 /// Bytes of one header, over all of its lines; three of these stay below the limit of a head.

@@ -4,7 +4,7 @@ use super::address::{bare, draw, rubbish, written};
 use super::chain::{self, Line};
 use super::introduction;
 use super::model::{House, SingleName, Told};
-use crate::random::Random;
+use ipse_testkit::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
 //! Introductions of the PROXY protocol, of both versions: true ones, ones of nobody, and broken ones.
 
 use super::address::bare;
-use crate::random::Random;
+use ipse_testkit::Random;
 use std::net::{IpAddr, Ipv6Addr};
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";

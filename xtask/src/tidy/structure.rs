@@ -19,20 +19,24 @@ const FLOORS: &[(&str, u8)] = &[
 /// Who may touch what. Whatever a test needs of these, it asks the crate that owns the door for.
 const DOORS: &[(&[&str], &[&str])] = &[
     (&["sqlx", "redis"], &["ipse-store"]),
-    (&["rustls", "h3", "h3-quinn", "hyper", "hyper-util", "libc", "socket2"], &["ipse-edge"]),
+    (&["rustls", "libc", "socket2"], &["ipse-edge"]),
+    // Measurements have a bare server of hyper beside ours, and ask over HTTP/3.
+    (&["h3", "h3-quinn", "hyper", "hyper-util"], &["ipse-edge", "ipse-bench"]),
     // A campaign is a client of QUIC that breaks the rules of HTTP/3, which no ready-made one does.
-    (&["quinn"], &["ipse-edge", "ipse-torture"]),
+    (&["quinn"], &["ipse-edge", "ipse-torture", "ipse-bench"]),
     (&["hyper-rustls", "instant-acme", "rustls-native-certs"], &["ipse-edge"]),
     // geodata has a server in its tests that shows a certificate nobody trusts; a campaign holds thousands of
     // connections open.
-    (&["tokio-rustls"], &["ipse-edge", "ipse-geodata", "ipse-torture"]),
+    (&["tokio-rustls"], &["ipse-edge", "ipse-geodata", "ipse-torture", "ipse-bench"]),
+    // What ipse is measured against.
+    (&["axum", "dashmap"], &["ipse-bench"]),
     (&["askama", "argon2", "lettre"], &["ipse-site"]),
     (&["csv", "reqwest", "tzf-rs"], &["ipse-geodata"]),
     // Campaigns hold the snapshot to what the vendors' own reader says.
-    (&["maxminddb"], &["ipse-geodata", "ipse-torture"]),
+    (&["maxminddb"], &["ipse-geodata", "ipse-torture", "ipse-bench"]),
     (&["prometheus-client"], &["ipse"]),
     (&["clap", "toml", "figment"], &["ipse", "ipse-torture", "xtask"]),
-    (&["anyhow"], &["ipse", "ipse-testkit", "ipse-torture", "xtask"]),
+    (&["anyhow"], &["ipse", "ipse-bench", "ipse-testkit", "ipse-torture", "xtask"]),
 ];
 
 pub(super) fn check(tree: &Tree) -> Vec<Problem> {
@@ -130,12 +134,13 @@ fn floor(package: &str) -> Option<u8> {
 mod tests {
     use super::*;
 
-    const ROOT: &str = "[workspace]\nmembers = [\"crates/*\", \"testkit\", \"torture\", \"xtask\"]\n";
+    const ROOT: &str =
+        "[workspace]\nmembers = [\"bench\", \"crates/*\", \"testkit\", \"torture\", \"xtask\"]\n";
 
     #[track_caller]
     fn check_package(package: &str, section: &str, dependency: &str, expected: Option<&str>) {
         let folder = match package.strip_prefix("ipse-") {
-            Some(beside @ ("testkit" | "torture")) => beside.to_owned(),
+            Some(beside @ ("bench" | "testkit" | "torture")) => beside.to_owned(),
             Some(name) => format!("crates/{name}"),
             None if package == "xtask" => "xtask".to_owned(),
             None => format!("crates/{package}"),

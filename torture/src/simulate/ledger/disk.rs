@@ -1,7 +1,7 @@
 //! A disk of which only what was synced is sure to survive a power cut, and which may fail or be left in the middle of anything.
 
-use crate::random::Random;
 use ipse_store::ground::{Disk, DiskFile};
+use ipse_testkit::Random;
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;

@@ -2,10 +2,10 @@
 
 use super::book::Book;
 use super::disk::{Drive, Open};
-use crate::random::Random;
 use ipse_model::{Day, KeyId, Now};
 use ipse_store::ground::{Done, Ground, OutcomeRow, Segment};
 use ipse_store::{Error, Subject, UsageRow};
+use ipse_testkit::Random;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -61,10 +61,10 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use ipse_model::KeyId;
     use ipse_store::ground::{Ground, Machine};
     use ipse_store::{DataFolder, Records};
+    use ipse_testkit::Random;
 
     #[tokio::test]
     async fn the_twin_keeps_what_a_database_keeps() {

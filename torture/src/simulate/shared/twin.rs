@@ -207,8 +207,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
     use ipse_store::steps::FUNCTION;
+    use ipse_testkit::Random;
     use ipse_testkit::{Flavour, Redis};
     use std::fmt::Write;
 

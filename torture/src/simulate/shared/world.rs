@@ -5,10 +5,10 @@
 
 use super::super::seen::Seen;
 use super::twin::State;
-use crate::random::Random;
 use ipse_model::{Day, KeyId, Now};
 use ipse_store::steps::{Call, Minute, Verdict};
 use ipse_store::{Away, Portion, Range, Subject};
+use ipse_testkit::Random;
 use std::collections::{HashMap, VecDeque};
 
 const MINUTE_MS: u64 = 60_000;

@@ -1,0 +1,129 @@
+//! `bench growth`: what a request costs ipse, and how much memory it takes, as keys, connections and cores become more.
+//!
+//! One key alone may ask 300 times a minute, which is too few to measure: the smallest number of keys is the one with which a
+//! minute of a run stays under that.
+
+use crate::load::{Manner, Rhythm};
+use crate::peer::Peer;
+use crate::rounds::{Asked, Outcome, Scenario, play_in};
+use crate::stage::Stage;
+use crate::table::{Table, quartiles};
+use anyhow::Result;
+use ipse_testkit::vitals::mebibytes;
+
+const KEYS: [usize; 4] = [2_000, 20_000, 200_000, 1_000_000];
+const CONNECTIONS: [usize; 4] = [64, 500, 2_000, 10_000];
+const REQUESTS: usize = 40_000;
+
+/// One step of growth: how much there was, and what was seen.
+pub(crate) struct Step {
+    pub(crate) amount: usize,
+    pub(crate) outcome: Outcome,
+}
+
+pub(crate) struct Growth {
+    pub(crate) keys: Vec<Step>,
+    pub(crate) connections: Vec<Step>,
+    pub(crate) cores: Vec<Step>,
+}
+
+const KEEP_ALIVE: Scenario = Scenario {
+    name: "growth",
+    manner: Manner::Clear,
+    rhythm: Rhythm::KeepAlive,
+    resumes: false,
+    connections: 64,
+    requests: REQUESTS,
+};
+
+pub(crate) fn bench(rounds: usize) -> Result<()> {
+    measure(rounds)?.tables().iter().for_each(Table::print);
+    Ok(())
+}
+
+pub(crate) fn measure(rounds: usize) -> Result<Growth> {
+    Ok(Growth {
+        keys: by_keys(rounds, &KEYS)?,
+        connections: by_connections(rounds, &CONNECTIONS)?,
+        cores: by_cores(rounds)?,
+    })
+}
+
+/// Few of everything, to see that it works.
+pub(crate) fn short(stage: &Stage) -> Result<()> {
+    let mut asked = Asked::new(Peer::Ipse.start(stage, &stage.cores.every())?);
+    for connections in [1, 200] {
+        asked.run(stage, &Scenario { requests: 400, connections, ..KEEP_ALIVE })?;
+    }
+    Ok(())
+}
+
+/// A server for each number of keys; all stand beside each other.
+fn by_keys(rounds: usize, numbers: &[usize]) -> Result<Vec<Step>> {
+    let mut stages = Vec::new();
+    for number in numbers {
+        let stage = Stage::of_keys(*number)?;
+        let mut asked = Asked::new(Peer::Ipse.start(&stage, &stage.cores.of_server())?);
+        // The first request of a key does more than all others.
+        asked.run(&stage, &Scenario { requests: *number, ..KEEP_ALIVE })?;
+        stages.push((stage, asked));
+    }
+    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> =
+        stages.iter_mut().map(|(stage, asked)| (&*stage, asked, KEEP_ALIVE)).collect();
+    Ok(steps_of(numbers, play_in(&mut steps, rounds)?))
+}
+
+/// A server for each number of connections.
+fn by_connections(rounds: usize, numbers: &[usize]) -> Result<Vec<Step>> {
+    let stage = Stage::whole()?;
+    let mut servers = Vec::new();
+    for _ in numbers {
+        servers.push(Asked::new(Peer::Ipse.start(&stage, &stage.cores.of_server())?));
+    }
+    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> = servers
+        .iter_mut()
+        .zip(numbers)
+        .map(|(asked, connections)| (&stage, asked, Scenario { connections: *connections, ..KEEP_ALIVE }))
+        .collect();
+    Ok(steps_of(numbers, play_in(&mut steps, rounds)?))
+}
+
+/// One core, and all of them. Whoever asks needs one of them too.
+fn by_cores(rounds: usize) -> Result<Vec<Step>> {
+    let stage = Stage::whole()?;
+    let (one, every) = (stage.cores.of_server(), stage.cores.every());
+    let mut servers =
+        [Asked::new(Peer::Ipse.start(&stage, &one)?), Asked::new(Peer::Ipse.start(&stage, &every)?)];
+    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> =
+        servers.iter_mut().map(|asked| (&stage, asked, KEEP_ALIVE)).collect();
+    Ok(steps_of(&[1, every.len()], play_in(&mut steps, rounds)?))
+}
+
+fn steps_of(amounts: &[usize], outcomes: Vec<Outcome>) -> Vec<Step> {
+    amounts.iter().zip(outcomes).map(|(amount, outcome)| Step { amount: *amount, outcome }).collect()
+}
+
+impl Growth {
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        [("keys", &self.keys), ("connections", &self.connections), ("cores", &self.cores)]
+            .into_iter()
+            .map(|(what, steps)| table(what, steps))
+            .collect()
+    }
+}
+
+fn table(what: &str, steps: &[Step]) -> Table {
+    let title = format!("ipse, keep-alive HTTP/1.1, as {what} become more");
+    let mut table = Table::new(&title, &[what, "CPU µs", "quartiles", "× first", "memory MiB"]);
+    for step in steps {
+        let cost = step.outcome.processor_us();
+        table.row(vec![
+            step.amount.to_string(),
+            format!("{:.2}", cost.median()),
+            quartiles(&cost),
+            format!("{:.2}", cost.over(&steps[0].outcome.processor_us()).median()),
+            mebibytes(step.outcome.resident_bytes()).to_string(),
+        ]);
+    }
+    table
+}

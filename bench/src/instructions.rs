@@ -1,0 +1,235 @@
+//! `bench instructions`: how many instructions of its own the server takes for a keyed `full` lookup. They are counted by
+//! callgrind, so that the figure is the same on a busy machine as on an idle one, and the tests hold it to what is recorded.
+//!
+//! What counts is the thread that answers: others do their work by the clock, and not by the request. One caller asks, one request
+//! at a time: a loop that answers many at once takes fewer for each. Requests are counted twice, with the second count over
+//! more of them, and the difference is told, so that what is done once is in neither.
+
+use crate::keys;
+use crate::peer;
+use crate::stage::Stage;
+use anyhow::{Context, Result, bail, ensure};
+use ipse_testkit::{Connection, Server};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What was recorded, beside this crate's sources.
+const RECORD: &str = "bench/instructions.txt";
+/// By how much a figure may grow before the tests fail.
+const MOST_PERCENT: f64 = 3.0;
+const FEW: usize = 200;
+const MANY: usize = 1_200;
+/// Before anything is counted, every key was asked with: the first request of a key does more.
+const WARM_UP: usize = 400;
+/// A field that only hyper understands, so that a request with it goes there.
+const NOT_PLAIN: &str = "te: trailers\r\n";
+
+/// How a request goes.
+#[derive(Clone, Copy)]
+struct Way {
+    name: &'static str,
+    /// A line more in each request.
+    line: &'static str,
+}
+
+const WAYS: [Way; 2] = [Way { name: "front", line: "" }, Way { name: "hyper", line: NOT_PLAIN }];
+
+/// What to do with the figures.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Purpose {
+    /// Write them down.
+    Record,
+    /// Fail if they have grown.
+    Compare,
+}
+
+/// Counts, and records or compares.
+pub(crate) fn bench(stage: &Stage, purpose: Purpose) -> Result<()> {
+    let mut figures = BTreeMap::new();
+    for way in WAYS {
+        let count = count(stage, way)?;
+        println!("  {} instructions for a keyed full lookup by {}", count, way.name);
+        figures.insert(way.name.to_owned(), count);
+    }
+    let root =
+        std::env::var_os("XTASK_ROOT").context("XTASK_ROOT is not set: start this with `cargo xtask`")?;
+    let path = PathBuf::from(root).join(RECORD);
+    let compiler = compiler()?;
+    match purpose {
+        Purpose::Record => {
+            let mut text = format!("{compiler}\n");
+            for (name, count) in &figures {
+                writeln!(text, "{name} {count}")?;
+            }
+            Ok(std::fs::write(path, text)?)
+        }
+        Purpose::Compare => compare(&std::fs::read_to_string(path)?, &compiler, &figures),
+    }
+}
+
+/// Fails if a figure has grown. Another compiler makes other instructions, and is told and not judged.
+fn compare(record: &str, compiler: &str, figures: &BTreeMap<String, u64>) -> Result<()> {
+    let (recorded_by, lines) = record.split_once('\n').context("the record is empty")?;
+    if recorded_by != compiler {
+        println!("  not compared: recorded with {recorded_by}, built with {compiler}; record them anew");
+        return Ok(());
+    }
+    for line in lines.lines() {
+        let (name, recorded) =
+            line.split_once(' ').with_context(|| format!("the record has a line {line:?}"))?;
+        let recorded: u64 = recorded.parse()?;
+        let now = *figures.get(name).with_context(|| format!("{name} was not counted"))?;
+        let percent = grown_percent(recorded, now);
+        println!("  {name}: {percent:+.1} % against what is recorded");
+        ensure!(
+            percent <= MOST_PERCENT,
+            "{now} instructions by {name} instead of {recorded}, {percent:.1} % more: make it cheaper, or say in the commit why it \
+             must be so, and record it with `cargo xtask bench instructions --record`"
+        );
+    }
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are a few thousands")]
+fn grown_percent(before: u64, now: u64) -> f64 {
+    (now as f64 / before as f64 - 1.0) * 100.0
+}
+
+fn compiler() -> Result<String> {
+    let output = Command::new("rustc").arg("--version").output().context("rustc is not there")?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+/// Instructions of one request.
+fn count(stage: &Stage, way: Way) -> Result<u64> {
+    let counted = Counted::start(stage)?;
+    let mut caller = Caller::new(stage, counted.server.address, way)?;
+    caller.ask(WARM_UP)?;
+    counted.control(&["-i", "on"])?;
+    // The first dump is of nothing but what switching on did.
+    counted.dump()?;
+    caller.ask(FEW)?;
+    let few = counted.dump()?;
+    caller.ask(MANY)?;
+    let many = counted.dump()?;
+    // The thread that answers has done the most.
+    let (thread, most) = many.iter().max_by_key(|(_, count)| **count).context("nothing was counted")?;
+    let least = few.get(thread).context("another thread answered at first")?;
+    Ok((most - least) / u64::try_from(MANY - FEW)?)
+}
+
+/// A server whose instructions are counted.
+struct Counted {
+    server: Server,
+    folder: PathBuf,
+}
+
+impl Counted {
+    fn start(stage: &Stage) -> Result<Self> {
+        let program = peer::program()?;
+        let folder = stage.fresh_folder()?;
+        let data_dir = folder.join("data");
+        keys::fill(&program, &data_dir, &stage.keys)?;
+        let mut command = ipse_testkit::program("valgrind");
+        command
+            .args(["--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--quiet"])
+            .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
+            .arg(program)
+            .arg("serve")
+            .env("IPSE_LOG_LEVEL", "error");
+        let server = stage.cores.on(&stage.cores.of_server(), || Server::start(command, &data_dir))?;
+        Ok(Self { server, folder })
+    }
+
+    fn control(&self, arguments: &[&str]) -> Result<()> {
+        let output = Command::new("callgrind_control")
+            .args(arguments)
+            .arg(self.server.process.id().to_string())
+            .output()
+            .context("callgrind_control is not there: it comes with valgrind")?;
+        ensure!(
+            output.status.success(),
+            "callgrind_control: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(())
+    }
+
+    /// What each thread has done since the last time.
+    fn dump(&self) -> Result<BTreeMap<String, u64>> {
+        self.control(&["-d"])?;
+        let mut counts = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // Such as `counts.2-03`: the third thread in the second dump.
+            let Some((_, thread)) = name.strip_prefix("counts.").and_then(|rest| rest.split_once('-')) else {
+                continue;
+            };
+            counts.insert(thread.to_owned(), total(&path)?);
+            std::fs::remove_file(path)?;
+        }
+        if counts.is_empty() {
+            bail!("callgrind wrote nothing into {}", self.folder.display());
+        }
+        Ok(counts)
+    }
+}
+
+fn total(path: &Path) -> Result<u64> {
+    let text = std::fs::read_to_string(path)?;
+    let line = text
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("totals: ").or_else(|| line.strip_prefix("summary: ")));
+    Ok(line.map_or(Ok(0), |number| number.trim().parse())?)
+}
+
+/// One caller, who asks with all keys in turn.
+struct Caller<'a> {
+    stage: &'a Stage,
+    connection: Connection,
+    way: Way,
+    asked: usize,
+}
+
+impl<'a> Caller<'a> {
+    fn new(stage: &'a Stage, door: std::net::SocketAddr, way: Way) -> Result<Self> {
+        Ok(Self { stage, connection: Connection::open(door)?, way, asked: 0 })
+    }
+
+    fn ask(&mut self, times: usize) -> Result<()> {
+        for _ in 0..times {
+            let key = self.stage.keys[self.asked % self.stage.keys.len()].reveal();
+            let ip = self.stage.address(self.asked);
+            self.asked += 1;
+            let line = self.way.line;
+            let request = format!(
+                "GET /api/v1/ip HTTP/1.1\r\nhost: localhost\r\nuser-agent: ipse-bench\r\naccept: */*\r\n\
+                 authorization: Bearer {key}\r\nx-forwarded-for: {ip}\r\n{line}\r\n"
+            );
+            self.connection.send(request.as_bytes())?;
+            let response = self.connection.receive()?;
+            ensure!(response.status == 200, "answered {}: {}", response.status, response.body);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grew_fails_and_what_shrank_does_not() {
+        let figures = |count| BTreeMap::from([("front".to_owned(), count)]);
+        let check = |count| compare("rustc 1\nfront 1000\n", "rustc 1", &figures(count));
+        assert!(check(1030).is_ok() && check(10).is_ok());
+        assert!(format!("{:#}", check(1031).expect_err("it grew")).contains("1031 instructions by front"));
+        assert!(compare("rustc 1\nfront 1000\n", "rustc 2", &figures(5000)).is_ok());
+        assert!(compare("rustc 1\nelsewhere 1\n", "rustc 1", &figures(1)).is_err());
+    }
+}

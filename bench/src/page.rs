@@ -1,0 +1,98 @@
+//! `docs/performance.md`: everything in one run, written between two marks, with its plots.
+
+use crate::growth::{self, Growth, Step};
+use crate::http::{self, Http};
+use crate::noise::Noise;
+use crate::peer::Peer;
+use crate::plot::{Bar, bars};
+use crate::rounds::Outcome;
+use crate::stage::Stage;
+use crate::table::Table;
+use crate::{targets, tls};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+
+const PAGE: &str = "docs/performance.md";
+const BEGIN: &str = "<!-- What follows is written by `cargo xtask bench`. -->\n";
+const END: &str = "<!-- What stands above was written by `cargo xtask bench`. -->\n";
+
+/// Measures everything, prints it, and writes the page. Fails if a target is missed.
+pub(crate) fn bench(rounds: usize) -> Result<()> {
+    let root =
+        std::env::var_os("XTASK_ROOT").context("XTASK_ROOT is not set: start this with `cargo xtask`")?;
+    let root = PathBuf::from(root);
+    let noise = Noise::begin()?;
+    let stage = Stage::whole()?;
+    let http = http::measure(&stage, rounds)?;
+    let tls = tls::measure(&stage, rounds)?;
+    drop(stage);
+    let growth = growth::measure(rounds)?;
+    let (judged, missed) = targets::judge(&http, &tls, &growth)?;
+    let mut tables = vec![judged];
+    tables.extend(http.tables().into_iter().chain(tls.tables()).chain(growth.tables()));
+    tables.iter().for_each(Table::print);
+    let noise = noise.line(&http.keep_alive)?;
+    println!("\n{noise}");
+    write_plots(&root, &http, &growth)?;
+    write_page(&root.join(PAGE), &tables, &noise, rounds)?;
+    ensure!(missed == 0, "{missed} targets are missed; {PAGE} says which");
+    Ok(())
+}
+
+fn write_page(path: &Path, tables: &[Table], noise: &str, rounds: usize) -> Result<()> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (before, rest) = text.split_once(BEGIN).with_context(|| format!("{PAGE} has no beginning mark"))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no end mark"))?;
+    let machine = machine();
+    let mut written = format!("\nSeen on {machine}, medians of {rounds} rounds. {noise}\n");
+    for table in tables {
+        written.push_str(&table.markdown());
+    }
+    Ok(std::fs::write(path, format!("{before}{BEGIN}{written}\n{END}{after}"))?)
+}
+
+/// What the figures were seen on.
+fn machine() -> String {
+    let line = |path: &str, name: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let found = text.lines().find(|line| line.starts_with(name)).and_then(|line| line.split_once(':'));
+        found.map(|(_, value)| value.trim().to_owned())
+    };
+    let processor = line("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unnamed processor".to_owned());
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores of {processor}, Linux {}", kernel.trim())
+}
+
+fn write_plots(root: &Path, http: &Http, growth: &Growth) -> Result<()> {
+    let peers = |outcomes: &[Outcome]| {
+        let bar = |outcome: &Outcome| Bar {
+            name: outcome.peer.name().to_owned(),
+            value: outcome.processor_us().median(),
+            is_ours: outcome.peer == Peer::Ipse,
+        };
+        outcomes.iter().map(bar).collect::<Vec<_>>()
+    };
+    let steps = |steps: &[Step], what: &str| {
+        let bar = |step: &Step| Bar {
+            name: format!("{} {what}", step.amount),
+            value: step.outcome.processor_us().median(),
+            is_ours: true,
+        };
+        steps.iter().map(bar).collect::<Vec<_>>()
+    };
+    let grown = [
+        steps(&growth.keys, "keys"),
+        steps(&growth.connections, "connections"),
+        steps(&growth.cores, "cores"),
+    ];
+    let grown: Vec<Bar> = grown.into_iter().flatten().collect();
+    for (name, title, plotted) in [
+        ("keep-alive", "Processor time of a request on a connection that stays", peers(&http.keep_alive)),
+        ("new-connections", "Processor time of a request on a connection of its own", peers(&http.fresh)),
+        ("growth", "Processor time of a request of ipse as everything grows", grown),
+    ] {
+        std::fs::write(root.join(format!("docs/performance-{name}.svg")), bars(title, "µs", &plotted))?;
+    }
+    Ok(())
+}

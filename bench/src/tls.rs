@@ -1,0 +1,92 @@
+//! `bench tls`: TLS 1.3 with the same curve and certificate for everybody: connections that stay, those that come for one request,
+//! and handshakes alone.
+
+use crate::load::{Manner, Rhythm};
+use crate::peer::Peer;
+use crate::rounds::{Asked, Outcome, Scenario, play};
+use crate::stage::Stage;
+use crate::table::Table;
+use anyhow::Result;
+
+const KEEP_ALIVE: Scenario = Scenario {
+    name: "TLS 1.3, keep-alive HTTP/1.1",
+    manner: Manner::Tls,
+    rhythm: Rhythm::KeepAlive,
+    resumes: false,
+    connections: 64,
+    requests: 40_000,
+};
+const HTTP2: Scenario =
+    Scenario { name: "TLS 1.3, HTTP/2, one request at a time", manner: Manner::Http2, ..KEEP_ALIVE };
+const FRESH: Scenario = Scenario {
+    name: "one request for each new TLS 1.3 connection",
+    rhythm: Rhythm::Fresh,
+    requests: 3_000,
+    ..KEEP_ALIVE
+};
+const HANDSHAKES: Scenario =
+    Scenario { name: "full handshakes", rhythm: Rhythm::Handshakes, requests: 3_000, ..KEEP_ALIVE };
+const RESUMED: Scenario = Scenario { name: "resumed handshakes", resumes: true, ..HANDSHAKES };
+
+const HTTP3: Scenario =
+    Scenario { name: "HTTP/3, one request at a time", manner: Manner::Http3, requests: 20_000, ..KEEP_ALIVE };
+
+/// What was seen of connections with TLS.
+pub(crate) struct Tls {
+    pub(crate) keep_alive: Vec<Outcome>,
+    pub(crate) http2: Vec<Outcome>,
+    pub(crate) fresh: Vec<Outcome>,
+    pub(crate) handshakes: Vec<Outcome>,
+    pub(crate) resumed: Vec<Outcome>,
+    /// Of ipse alone: nobody else here speaks it.
+    pub(crate) http3: Vec<Outcome>,
+}
+
+pub(crate) fn bench(rounds: usize) -> Result<()> {
+    let stage = Stage::whole()?;
+    measure(&stage, rounds)?.tables().iter().for_each(Table::print);
+    Ok(())
+}
+
+fn peers(stage: &Stage) -> Result<Vec<Asked>> {
+    let start = |peer: Peer| Ok(Asked::new(peer.start(stage, &stage.cores.of_server())?));
+    [Peer::Nginx, Peer::Ipse].into_iter().map(start).collect()
+}
+
+pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<Tls> {
+    let mut asked = peers(stage)?;
+    Ok(Tls {
+        keep_alive: play(stage, &mut asked, &KEEP_ALIVE, rounds)?,
+        http2: play(stage, &mut asked, &HTTP2, rounds)?,
+        fresh: play(stage, &mut asked, &FRESH, rounds)?,
+        handshakes: play(stage, &mut asked, &HANDSHAKES, rounds)?,
+        resumed: play(stage, &mut asked, &RESUMED, rounds)?,
+        http3: play(stage, &mut asked[1..], &HTTP3, rounds)?,
+    })
+}
+
+/// A few requests to everybody, held to nothing but that all answers are right.
+pub(crate) fn short(stage: &Stage) -> Result<()> {
+    for mut asked in peers(stage)? {
+        for scenario in [KEEP_ALIVE, HTTP2, FRESH, HANDSHAKES, RESUMED] {
+            asked.run(stage, &Scenario { requests: 100, connections: 8, ..scenario })?;
+        }
+        if asked.running.peer == Peer::Ipse {
+            asked.run(stage, &Scenario { requests: 100, connections: 8, ..HTTP3 })?;
+        }
+    }
+    Ok(())
+}
+
+impl Tls {
+    pub(crate) fn tables(&self) -> Vec<Table> {
+        vec![
+            Table::of_cost(KEEP_ALIVE.name, &self.keep_alive),
+            Table::of_cost(HTTP2.name, &self.http2),
+            Table::of_cost(FRESH.name, &self.fresh),
+            Table::of_handshakes(HANDSHAKES.name, &self.handshakes),
+            Table::of_handshakes(RESUMED.name, &self.resumed),
+            Table::of_cost(HTTP3.name, &self.http3),
+        ]
+    }
+}
