@@ -31,6 +31,16 @@ impl Inside {
 
     /// With these settings beside the folder.
     pub(crate) fn start_with(data_dir: &Path, clock: Clock, settings: &[(&str, &str)]) -> Result<Self> {
+        Self::start_changed(data_dir, clock, settings, |server| server)
+    }
+
+    /// The same after a change that no setting makes.
+    pub(crate) fn start_changed(
+        data_dir: &Path,
+        clock: Clock,
+        settings: &[(&str, &str)],
+        change: impl FnOnce(ipse::Server) -> ipse::Server,
+    ) -> Result<Self> {
         let data_dir = data_dir.to_str().context("the folder's name is no text")?;
         let config = Config::from_settings(
             &[&[("admin_listen", "none")], settings, &[("data_dir", data_dir)]].concat(),
@@ -43,6 +53,7 @@ impl Inside {
             Handed::default(),
             std::future::ready(Ok(geo)),
         ))?;
+        let server = change(server);
         let addresses = server.addresses().to_vec();
         let address = *addresses.first().context("the server listens nowhere")?;
         let records = server.records().clone();

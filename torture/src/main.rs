@@ -13,6 +13,7 @@ mod disk;
 mod files;
 mod flood;
 mod frames;
+mod front;
 mod geo;
 mod hostile;
 mod idle;
@@ -54,6 +55,7 @@ const CAMPAIGNS: &[Campaign] = &[
     Campaign { name: "frames", full_count: 1_000_000, short_count: 2_000, work: frames::work },
     Campaign { name: "flood", full_count: 1_000_000, short_count: 3_000, work: flood::work },
     Campaign { name: "spoof", full_count: 1_000_000, short_count: 3_000, work: spoof::work },
+    Campaign { name: "front", full_count: 1_000_000, short_count: 300, work: front::work },
     Campaign { name: "files", full_count: 100_000, short_count: 132, work: files::work },
     Campaign { name: "geo", full_count: 1_000_000, short_count: 20_000, work: geo::work },
     Campaign { name: "kill", full_count: 1_000, short_count: 20, work: kill::work },

@@ -1,6 +1,6 @@
 //! The certificate of a server, and how clients trust it.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rcgen::generate_simple_self_signed;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,13 @@ impl Secret {
     pub(crate) fn show_by(&self, command: &mut Command) {
         command.args(["--tls-listen", "127.0.0.1:0"]);
         command.arg("--tls-cert").arg(&self.certificate).arg("--tls-key").arg(&self.key);
+    }
+
+    /// What a server is told of it that runs in this process.
+    pub(crate) fn settings(&self) -> Result<[(&str, &str); 2]> {
+        let [certificate, key] = [&self.certificate, &self.key].map(|path| path.to_str());
+        let unreadable = "the folder's name is no text";
+        Ok([("tls_cert", certificate.context(unreadable)?), ("tls_key", key.context(unreadable)?)])
     }
 
     /// How a client that speaks this protocol trusts it.

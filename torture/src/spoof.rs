@@ -6,7 +6,7 @@
 mod address;
 mod chain;
 mod conversation;
-mod introduction;
+pub(crate) mod introduction;
 mod model;
 
 use crate::campaign::Options;

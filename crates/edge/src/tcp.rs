@@ -104,7 +104,9 @@ pub(crate) fn http1_builder() -> hyper_http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_headers(MAX_HEADERS)
-        .max_buf_size(HTTP1_BUFFER_BYTES);
+        .max_buf_size(HTTP1_BUFFER_BYTES)
+        // Who has asked and says nothing more is answered, whenever it is seen that they do not.
+        .half_close(true);
     builder
 }
 

@@ -63,6 +63,8 @@ pub struct Server {
     site: Arc<Site<Engine>>,
     reload: Arc<Notify>,
     doctor_links: DoctorLinks,
+    /// Whether plain lookups are answered at once where they can be.
+    has_front: bool,
     /// Held until everything is written.
     _lock: FolderLock,
 }
@@ -145,6 +147,7 @@ impl Server {
             site: Arc::new(site),
             reload,
             doctor_links: DoctorLinks::of(&folder),
+            has_front: true,
             _lock: lock,
         })
     }
@@ -197,6 +200,13 @@ impl Server {
         Arc::clone(&self.reload)
     }
 
+    /// Has every request take the long way, from which the short one of plain lookups must not differ. For whoever holds one to
+    /// the other; no setting leads here.
+    #[must_use]
+    pub fn without_front(self) -> Self {
+        Self { has_front: false, ..self }
+    }
+
     /// How many keys there are.
     #[must_use]
     pub fn key_count(&self) -> usize {
@@ -224,6 +234,7 @@ impl Server {
             site,
             reload,
             started,
+            has_front,
             ..
         } = self;
         let doctor =
@@ -290,7 +301,7 @@ impl Server {
             clock: clock.clone(),
             limits: config.limits,
             drain: config.drain,
-            prompt: Some(Arc::clone(&house.api)),
+            prompt: has_front.then(|| Arc::clone(&house.api)),
             service: move |visit| {
                 let house = Arc::clone(&house);
                 async move { house.answer(&visit).await }

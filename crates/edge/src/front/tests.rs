@@ -447,3 +447,16 @@ fn who_waits_for_a_verdict_at_the_end_hears_it() {
     // What was not asked yet, hyper answers.
     assert!(answers.contains("200, quick") && answers.ends_with("slow"), "{answers}");
 }
+
+#[test]
+fn who_has_asked_and_closes_their_side_is_answered() {
+    let served = serve(FEW, Duration::from_secs(5));
+    for requests in [vec![OTHER], vec![REQUEST, OTHER], vec![OTHER, OTHER, REQUEST]] {
+        let mut stream = served.connect();
+        stream.write_all(requests.concat().as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let answers = receive_all(&mut stream);
+        assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), requests.len(), "{answers}");
+    }
+    served.stop();
+}

@@ -1,0 +1,230 @@
+//! One plan, carried out with both servers at the same time: the same bytes, the same pauses, the same end.
+
+use super::pair::Doors;
+use super::plan::{Door, Ending, Plan, Step};
+use super::told::{answers, masked};
+use anyhow::{Context, Result};
+use ipse_testkit::Random;
+use rustix::net::sockopt::set_socket_linger;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// Both have nothing more to say when they said the same and then nothing for so long: less where it is known that they have
+/// answered.
+const SETTLED: Duration = Duration::from_millis(2);
+const SETTLED_UNSURE: Duration = Duration::from_millis(8);
+
+/// Nothing that a caller does may take longer: an introduction is waited for for 5 s.
+const LONGEST: Duration = Duration::from_secs(8);
+
+/// How a server ended a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum End {
+    /// It did not.
+    Open,
+    Closed,
+    /// Without the word that TLS has for it.
+    CutOff,
+    Reset,
+    /// What came is not what TLS lets pass, or there was no handshake.
+    Broken,
+}
+
+/// What a caller saw.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Outcome {
+    pub(super) told: Vec<u8>,
+    pub(super) end: End,
+}
+
+/// How pauses are kept.
+pub(super) enum Pace<'a> {
+    AsPlanned,
+    /// Between two writes there may be a moment: what a server may read in one piece or in two, it reads in both ways sooner or
+    /// later.
+    Varied(&'a mut Random),
+}
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// One of the two connections.
+struct Side {
+    stream: Box<dyn Duplex>,
+    /// The same socket, for what a stream cannot do.
+    socket: OwnedFd,
+    received: Vec<u8>,
+    end: End,
+}
+
+/// What came of both, and whether they had the time for it.
+pub(super) async fn talk(
+    doors: &[Doors; 2],
+    plan: &Plan,
+    patience: Duration,
+    mut pace: Pace<'_>,
+) -> Result<[Outcome; 2]> {
+    let (one, other) = tokio::join!(Side::open(&doors[0], plan), Side::open(&doors[1], plan));
+    let mut sides = [one?, other?];
+    for (number, step) in plan.steps.iter().enumerate() {
+        if let Pace::Varied(random) = &mut pace
+            && number > 0
+        {
+            match random.below(3) {
+                0 => {}
+                1 => tokio::task::yield_now().await,
+                _ => sleep(Duration::from_millis(1)).await,
+            }
+        }
+        match step {
+            Step::Write(bytes) => {
+                for side in &mut sides {
+                    side.write(bytes).await;
+                }
+            }
+            Step::Breathe(ms) => sleep(Duration::from_millis(*ms)).await,
+            Step::Listen(answers) => {
+                let at_once = matches!(plan.ending, Ending::Close | Ending::Vanish);
+                if !(at_once && number + 1 == plan.steps.len()) {
+                    listen(&mut sides, *answers, patience).await;
+                }
+                if sides.iter().all(|side| side.end != End::Open) {
+                    break;
+                }
+            }
+        }
+    }
+    match plan.ending {
+        Ending::Close | Ending::ListenAndClose => {
+            for side in &mut sides {
+                side.finish().await;
+            }
+            hear_out(&mut sides, patience).await;
+        }
+        Ending::ListenAndReset | Ending::Vanish => {
+            for side in &mut sides {
+                let _ = set_socket_linger(&side.socket, Some(Duration::ZERO));
+            }
+        }
+    }
+    Ok(sides.map(|side| Outcome { told: masked(&side.received), end: side.end }))
+}
+
+/// Reads until both servers have said the same and nothing more, or the connections are over, or patience is.
+async fn listen(sides: &mut [Side; 2], at_least: usize, patience: Duration) {
+    let settled = if at_least > 0 { SETTLED } else { SETTLED_UNSURE };
+    let agreeing = async {
+        while sides.iter().any(|side| side.end == End::Open) {
+            if timeout(settled, read_either(sides)).await.is_err() {
+                let [one, other] = &*sides;
+                let (told, other_told) = (masked(&one.received), masked(&other.received));
+                if one.end == other.end && told == other_told && answers(&told) >= at_least {
+                    return;
+                }
+            }
+        }
+    };
+    let _ = timeout(patience, agreeing).await;
+}
+
+/// Reads until both connections are over, or patience is.
+async fn hear_out(sides: &mut [Side; 2], patience: Duration) {
+    let ending = async {
+        while sides.iter().any(|side| side.end == End::Open) {
+            read_either(sides).await;
+        }
+    };
+    let _ = timeout(patience, ending).await;
+}
+
+async fn read_either(sides: &mut [Side; 2]) {
+    let [one, other] = sides;
+    tokio::select! {
+        () = one.read(), if one.end == End::Open => {}
+        () = other.read(), if other.end == End::Open => {}
+    }
+}
+
+impl Side {
+    async fn open(doors: &Doors, plan: &Plan) -> Result<Self> {
+        let broken = |socket| Self {
+            stream: Box::new(tokio::io::empty()),
+            socket,
+            received: Vec::new(),
+            end: End::Broken,
+        };
+        let address = match plan.door {
+            Door::Clear => doors.clear,
+            Door::Dual => doors.dual,
+            Door::Tls => doors.tls,
+            Door::Proxy | Door::ProxyTls => doors.proxy,
+            Door::Unix => {
+                let stream = UnixStream::connect(&doors.unix).await.context("cannot connect")?;
+                let socket = stream.as_fd().try_clone_to_owned()?;
+                return Ok(Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open });
+            }
+        };
+        let mut stream = connect(plan.peer, address).await?;
+        let socket = stream.as_fd().try_clone_to_owned()?;
+        if !plan.introduction.is_empty() && stream.write_all(&plan.introduction).await.is_err() {
+            return Ok(broken(socket));
+        }
+        if !matches!(plan.door, Door::Tls | Door::ProxyTls) {
+            return Ok(Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open });
+        }
+        let name = ServerName::IpAddress(IpAddr::from([127, 0, 0, 1]).into());
+        Ok(match timeout(LONGEST, doors.connector.connect(name, stream)).await {
+            Ok(Ok(stream)) => Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open },
+            _ => broken(socket),
+        })
+    }
+
+    /// What cannot be written any more is not: why, reading will tell.
+    async fn write(&mut self, bytes: &[u8]) {
+        let writing = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        if self.end == End::Open {
+            let _ = timeout(LONGEST, writing).await;
+        }
+    }
+
+    async fn finish(&mut self) {
+        let _ = timeout(LONGEST, self.stream.shutdown()).await;
+    }
+
+    async fn read(&mut self) {
+        self.end = match self.stream.read_buf(&mut self.received).await {
+            Ok(0) => End::Closed,
+            Ok(_) => End::Open,
+            Err(error) => end_of(&error),
+        };
+    }
+}
+
+fn end_of(error: &io::Error) -> End {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => End::CutOff,
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => End::Reset,
+        _ => End::Broken,
+    }
+}
+
+/// A connection from this address.
+async fn connect(peer: IpAddr, door: SocketAddr) -> Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    // What a closed connection leaves of its port for a minute must not use them up.
+    socket.set_reuseaddr(true)?;
+    socket.bind(SocketAddr::new(peer, 0))?;
+    let stream = socket.connect(door).await.context("cannot connect")?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
