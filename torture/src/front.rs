@@ -29,9 +29,9 @@ use trial::{Verdict, try_again};
 /// So many connections to each server at once.
 const AT_ONCE: usize = 96;
 /// So many connections between two moves of the clock, each with a key of its own.
-const BATCH: u64 = 4_096;
+const BATCH: u64 = 2_048;
 /// A day has so many of these.
-const BATCHES_A_DAY: u64 = 6;
+const BATCHES_A_DAY: u64 = 12;
 /// Two servers that have not said the same within this time differ.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// After so many differences the rest is not of interest.

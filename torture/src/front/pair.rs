@@ -7,6 +7,7 @@ use anyhow::{Result, bail, ensure};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, Day, Now, Scope};
 use ipse_store::{DataFolder, Subject};
+use ipse_testkit::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -99,13 +100,17 @@ fn front_threads() -> Result<usize> {
     Ok(fronts)
 }
 
-/// Copies the files of a folder.
+/// Copies a folder with all that is in it.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     DataFolder::create(to)?;
-    for file in std::fs::read_dir(from)? {
-        let file = file?;
-        ensure!(file.file_type()?.is_file(), "{} is no file", file.path().display());
-        std::fs::copy(file.path(), to.join(file.file_name()))?;
+    for place in std::fs::read_dir(from)? {
+        let place = place?;
+        let (path, copied) = (place.path(), to.join(place.file_name()));
+        if place.file_type()?.is_dir() {
+            copy(&path, &copied)?;
+        } else {
+            std::fs::copy(path, copied)?;
+        }
     }
     Ok(())
 }
@@ -162,6 +167,9 @@ impl Pair {
                 bail!("{} doors instead of four", inside.addresses.len())
             };
             let dual = (Ipv4Addr::LOCALHOST, dual.port()).into();
+            // Who answers is there, with all its threads.
+            let ready = Connection::open(clear)?.get("/api/v1/meta", None)?;
+            ensure!(ready.status == 200, "answered {}", ready.status);
             Ok((inside, Doors { clear, dual, tls, proxy, unix, connector: connector.clone() }))
         };
         let (with, doors) = start(0)?;

@@ -121,7 +121,7 @@ impl Plan {
             (_, 3) => Ending::ListenAndReset,
             _ => Ending::ListenAndClose,
         };
-        let mut steps = cut(random, words);
+        let mut steps = cut(random, &words);
         if !is_good || (is_introduced && !is_trusted) {
             // Nobody is answered.
             steps.retain(|step| !matches!(step, Step::Listen(1..)));
@@ -245,7 +245,7 @@ fn preface(random: &mut Random, key: &str) -> Vec<Request> {
 }
 
 /// Cuts what is said into writes.
-fn cut(random: &mut Random, words: Vec<Request>) -> Vec<Step> {
+fn cut(random: &mut Random, words: &[Request]) -> Vec<Step> {
     let is_sure: Vec<bool> = words.iter().map(|word| word.is_sure).collect();
     // Behind what is not sure nobody knows what is answered.
     let sure_among = |count: usize| is_sure[..count].iter().take_while(|is_sure| **is_sure).count();

@@ -136,7 +136,7 @@ impl Book {
             match self.taken_back.get_mut(&(subject, allowance.day)).filter(|left| **left > 0) {
                 Some(left) => *left -= 1,
                 None => {
-                    self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"))
+                    self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"));
                 }
             }
         }
