@@ -151,10 +151,11 @@ async fn a_day_has_as_many_answers_as_its_limit(kind: Kind) {
 async fn of_many_asked_together_each_is_charged_as_if_it_came_alone(kind: Kind) {
     let (bench, few) = with_key(kind, 5).await;
     let counters = bench.open(NOON).await;
-    let (_, record) = bench.store.key(Some(1_000)).await;
-    let many = key(record.id, 1_000);
-    let (_, record) = bench.store.key(Some(1_000)).await;
-    let paused = Key { state: KeyState::Paused, ..key(record.id, 1_000) };
+    // Of so large a day one range is enough for all of them.
+    let (_, record) = bench.store.key(Some(10_000)).await;
+    let many = key(record.id, 10_000);
+    let (_, record) = bench.store.key(Some(10_000)).await;
+    let paused = Key { state: KeyState::Paused, ..key(record.id, 10_000) };
     let asked = |key: Option<Key>| Asked { key, now: NOON };
     // One of each in turn, and at last as many of one as a minute allows and one more.
     let mut all = Vec::new();
