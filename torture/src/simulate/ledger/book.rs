@@ -32,10 +32,6 @@ pub(super) struct Book {
     pub(super) boots: u64,
     /// Numbers that were answered, of each subject and day.
     answered: HashMap<(Subject, Day), Vec<u64>>,
-    /// How many were answered.
-    served: HashMap<(Subject, Day), u32>,
-    /// How many were granted and taken back: whoever was counted meanwhile leaves their number to the next.
-    taken_back: HashMap<(Subject, Day), u32>,
     /// How often each subject asked on each day, and the day that a process counts, which never goes back.
     asked: HashMap<(Subject, Day), u32>,
     days: HashMap<Subject, Day>,
@@ -131,28 +127,11 @@ impl Book {
         if numbers.len() <= word {
             numbers.resize(word + 1, 0);
         }
-        let day = allowance.day.0;
         if numbers[word] & bit != 0 || number == 0 {
-            match self.taken_back.get_mut(&(subject, allowance.day)).filter(|left| **left > 0) {
-                Some(left) => *left -= 1,
-                None => {
-                    self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"));
-                }
-            }
+            let day = allowance.day.0;
+            self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"));
         }
         numbers[word] |= bit;
-        let served = self.served.entry((subject, allowance.day)).or_default();
-        *served += 1;
-        if *served > allowance.limit {
-            self.faults.push(format!("{subject:?} was served {served} times on day {day}"));
-        }
-    }
-
-    /// A request was granted and could not be written: nobody is told.
-    pub(super) fn take_back(&mut self, subject: Subject, allowance: DayAllowance) {
-        self.seen.unknown += 1;
-        self.seen.taken_back += 1;
-        *self.taken_back.entry((subject, allowance.day)).or_default() += 1;
     }
 
     /// A refusal leaves: so often was asked, but for what starts of the machine may withhold.
