@@ -37,15 +37,19 @@ const KEEP_ALIVE: Scenario = Scenario {
 };
 
 pub(crate) fn bench(rounds: usize) -> Result<()> {
-    measure(rounds)?.tables().iter().for_each(Table::print);
-    Ok(())
+    measure(rounds).map(drop)
 }
 
 pub(crate) fn measure(rounds: usize) -> Result<Growth> {
+    let shown = |what: &str, steps: Result<Vec<Step>>| {
+        let steps = steps?;
+        table(what, &steps).print();
+        anyhow::Ok(steps)
+    };
     Ok(Growth {
-        keys: by_keys(rounds, &KEYS)?,
-        connections: by_connections(rounds, &CONNECTIONS)?,
-        cores: by_cores(rounds)?,
+        connections: shown("connections", by_connections(rounds, &CONNECTIONS))?,
+        cores: shown("cores", by_cores(rounds))?,
+        keys: shown("keys", by_keys(rounds, &KEYS))?,
     })
 }
 

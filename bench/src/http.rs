@@ -42,7 +42,6 @@ pub(crate) fn bench(rounds: usize) -> Result<()> {
     let stage = Stage::whole()?;
     let noise = Noise::begin()?;
     let http = measure(&stage, rounds)?;
-    http.tables().iter().for_each(Table::print);
     noise.tell(&http.keep_alive)
 }
 
@@ -56,11 +55,14 @@ pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<Http> {
 
 /// Every scenario, with these peers.
 pub(crate) fn play_all(stage: &Stage, asked: &mut [Asked], rounds: usize) -> Result<Http> {
-    Ok(Http {
-        keep_alive: play(stage, asked, &KEEP_ALIVE, rounds)?,
-        fresh: play(stage, asked, &FRESH, rounds)?,
-        paced: play(stage, asked, &PACED, rounds)?,
-    })
+    // Each is printed as soon as it is there: whatever fails later takes nothing away from it.
+    let keep_alive = play(stage, asked, &KEEP_ALIVE, rounds)?;
+    Table::of_cost(KEEP_ALIVE.name, &keep_alive).print();
+    let fresh = play(stage, asked, &FRESH, rounds)?;
+    Table::of_cost(FRESH.name, &fresh).print();
+    let paced = play(stage, asked, &PACED, rounds)?;
+    Table::of_latency(PACED.name, &paced).print();
+    Ok(Http { keep_alive, fresh, paced })
 }
 
 /// A few requests to everybody, held to nothing but that all answers are right.

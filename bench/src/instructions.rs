@@ -65,6 +65,12 @@ pub(crate) fn bench(stage: &Stage, purpose: Purpose) -> Result<()> {
             }
             Ok(std::fs::write(path, text)?)
         }
+        Purpose::Compare if !path.is_file() => {
+            println!(
+                "  not compared: nothing is recorded yet; `cargo xtask bench instructions --record` does"
+            );
+            Ok(())
+        }
         Purpose::Compare => compare(&std::fs::read_to_string(path)?, &compiler, &figures),
     }
 }

@@ -50,8 +50,14 @@ fn run(arguments: &[String]) -> Result<()> {
     let rounds = if quick.is_empty() { ROUNDS } else { QUICK_ROUNDS };
     match words[..] {
         // This program starts itself again as what it measures, and as who asks.
-        [peer::SERVER, ..] => peer::serve(&arguments[1..]),
-        [load::GENERATOR] => load::generate(),
+        [peer::SERVER, ..] => {
+            end_with_parent()?;
+            peer::serve(&arguments[1..])
+        }
+        [load::GENERATOR] => {
+            end_with_parent()?;
+            load::generate()
+        }
         [] => page::bench(rounds),
         ["short"] => short(),
         ["http"] => http::bench(rounds),
@@ -74,4 +80,9 @@ fn short() -> Result<()> {
     growth::short(&stage)?;
     println!("bench: all peers answer, and all answers are right");
     Ok(())
+}
+
+/// Whoever started this may be killed, and nobody else would end what it started.
+fn end_with_parent() -> Result<()> {
+    Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }

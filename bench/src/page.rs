@@ -28,9 +28,9 @@ pub(crate) fn bench(rounds: usize) -> Result<()> {
     drop(stage);
     let growth = growth::measure(rounds)?;
     let (judged, missed) = targets::judge(&http, &tls, &growth)?;
+    judged.print();
     let mut tables = vec![judged];
     tables.extend(http.tables().into_iter().chain(tls.tables()).chain(growth.tables()));
-    tables.iter().for_each(Table::print);
     let noise = noise.line(&http.keep_alive)?;
     println!("\n{noise}");
     write_plots(&root, &http, &growth)?;

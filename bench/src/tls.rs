@@ -44,8 +44,7 @@ pub(crate) struct Tls {
 
 pub(crate) fn bench(rounds: usize) -> Result<()> {
     let stage = Stage::whole()?;
-    measure(&stage, rounds)?.tables().iter().for_each(Table::print);
-    Ok(())
+    measure(&stage, rounds).map(drop)
 }
 
 fn peers(stage: &Stage) -> Result<Vec<Asked>> {
@@ -55,14 +54,22 @@ fn peers(stage: &Stage) -> Result<Vec<Asked>> {
 
 pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<Tls> {
     let mut asked = peers(stage)?;
-    Ok(Tls {
-        keep_alive: play(stage, &mut asked, &KEEP_ALIVE, rounds)?,
-        http2: play(stage, &mut asked, &HTTP2, rounds)?,
-        fresh: play(stage, &mut asked, &FRESH, rounds)?,
-        handshakes: play(stage, &mut asked, &HANDSHAKES, rounds)?,
-        resumed: play(stage, &mut asked, &RESUMED, rounds)?,
-        http3: play(stage, &mut asked[1..], &HTTP3, rounds)?,
-    })
+    let mut cost = |scenario: &Scenario| {
+        let outcomes = play(stage, &mut asked, scenario, rounds)?;
+        Table::of_cost(scenario.name, &outcomes).print();
+        anyhow::Ok(outcomes)
+    };
+    let (keep_alive, http2, fresh) = (cost(&KEEP_ALIVE)?, cost(&HTTP2)?, cost(&FRESH)?);
+    let mut shaken = |scenario: &Scenario| {
+        let outcomes = play(stage, &mut asked, scenario, rounds)?;
+        Table::of_handshakes(scenario.name, &outcomes).print();
+        anyhow::Ok(outcomes)
+    };
+    let (handshakes, resumed) = (shaken(&HANDSHAKES)?, shaken(&RESUMED)?);
+    // Nobody else here speaks it.
+    let http3 = play(stage, &mut asked[1..], &HTTP3, rounds)?;
+    Table::of_cost(HTTP3.name, &http3).print();
+    Ok(Tls { keep_alive, http2, fresh, handshakes, resumed, http3 })
 }
 
 /// A few requests to everybody, held to nothing but that all answers are right.

@@ -160,7 +160,7 @@ http {{
   open_file_cache max=16; open_file_cache_errors on; open_file_cache_valid 1h;
   set_real_ip_from 127.0.0.1;
   real_ip_header X-Forwarded-For;
-  map_hash_max_size {hash}; map_hash_bucket_size 128;
+  map_hash_max_size {hash}; map_hash_bucket_size 512;
   map $http_authorization $key {{ default ""; include {folder}/keys.map; }}
   map $p_timezone $offset {{ default null; include {folder}/zones.map; }}
 {flags}  map $n_asn $as {{ null null; default "\"AS$n_asn $n_org\""; }}
