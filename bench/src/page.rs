@@ -10,9 +10,16 @@ use crate::stage::Stage;
 use crate::table::Table;
 use crate::{targets, tls};
 use anyhow::{Context, Result, ensure};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 const PAGE: &str = "docs/performance.md";
+/// Names and titles of the plots.
+const PLOTS: [(&str, &str); 3] = [
+    ("keep-alive", "Processor time of a request on a connection that stays"),
+    ("new-connections", "Processor time of a request on a connection of its own"),
+    ("growth", "Processor time of a request of ipse as everything grows"),
+];
 const BEGIN: &str = "<!-- What follows is written by `cargo xtask bench`. -->\n";
 const END: &str = "<!-- What stands above was written by `cargo xtask bench`. -->\n";
 
@@ -44,7 +51,10 @@ fn write_page(path: &Path, tables: &[Table], noise: &str, rounds: usize) -> Resu
     let (before, rest) = text.split_once(BEGIN).with_context(|| format!("{PAGE} has no beginning mark"))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("{PAGE} has no end mark"))?;
     let machine = machine();
-    let mut written = format!("\nSeen on {machine}, medians of {rounds} rounds. {noise}\n");
+    let mut written = format!("\nSeen on {machine}, medians of {rounds} rounds. {noise}\n\n");
+    for (name, title) in PLOTS {
+        writeln!(written, "![{title}]({})", plot_file(name))?;
+    }
     for table in tables {
         written.push_str(&table.markdown());
     }
@@ -87,12 +97,14 @@ fn write_plots(root: &Path, http: &Http, growth: &Growth) -> Result<()> {
         steps(&growth.cores, "cores"),
     ];
     let grown: Vec<Bar> = grown.into_iter().flatten().collect();
-    for (name, title, plotted) in [
-        ("keep-alive", "Processor time of a request on a connection that stays", peers(&http.keep_alive)),
-        ("new-connections", "Processor time of a request on a connection of its own", peers(&http.fresh)),
-        ("growth", "Processor time of a request of ipse as everything grows", grown),
-    ] {
-        std::fs::write(root.join(format!("docs/performance-{name}.svg")), bars(title, "µs", &plotted))?;
+    let plotted = [peers(&http.keep_alive), peers(&http.fresh), grown];
+    for ((name, title), plotted) in PLOTS.iter().zip(plotted) {
+        std::fs::write(root.join("docs").join(plot_file(name)), bars(title, "µs", &plotted))?;
     }
     Ok(())
+}
+
+/// Beside the page.
+fn plot_file(name: &str) -> String {
+    format!("performance-{name}.svg")
 }

@@ -1,6 +1,7 @@
 //! Tables of what was measured, for the terminal and for documents.
 
 use crate::figures::Figures;
+use crate::load::Seen;
 use crate::peer::Peer;
 use crate::rounds::Outcome;
 use ipse_testkit::vitals::mebibytes;
@@ -52,7 +53,7 @@ impl Table {
 
     /// How long callers of each peer wait.
     pub(crate) fn of_latency(title: &str, outcomes: &[Outcome]) -> Self {
-        let head = ["", "p50 µs", "p99 µs", "quartiles", "p99.9 µs", "p99 × nginx", "CPU µs"];
+        let head = ["", "p50 µs", "p99 µs", "quartiles", "p99.9 µs", "p99 × nginx", "left out", "CPU µs"];
         let mut table = Self::new(title, &head);
         let p99 = |outcome: &Outcome| outcome.of(|seen| seen.percentile_us(99.0));
         for outcome in outcomes {
@@ -64,6 +65,7 @@ impl Table {
                 quartiles(&p99(outcome)),
                 at(99.9),
                 ratio(&p99(outcome), outcomes, Peer::Nginx, p99),
+                format!("{:.1} %", outcome.of(Seen::void_percent).median()),
                 format!("{:.2}", outcome.processor_us().median()),
             ]);
         }

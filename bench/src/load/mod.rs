@@ -75,8 +75,8 @@ pub(crate) struct Seen {
     pub(crate) answer_bytes: usize,
     /// Microseconds from the moment a request was meant to leave, in ascending order; only of a paced run.
     pub(crate) latencies_us: Vec<f64>,
-    /// How many requests left more than a tenth of a millisecond late though a connection was free.
-    pub(crate) late: usize,
+    /// How many requests of a paced run say nothing, because the generator itself stood still.
+    pub(crate) void: usize,
     /// Addresses with the answers they got.
     pub(crate) samples: Vec<(String, String)>,
 }
@@ -96,6 +96,12 @@ impl Seen {
     /// The part of one core that the server used.
     pub(crate) fn share(&self) -> f64 {
         self.processor_seconds / self.seconds
+    }
+
+    /// The part of a paced run that says nothing.
+    #[expect(clippy::cast_precision_loss, reason = "there are less than a billion requests")]
+    pub(crate) fn void_percent(&self) -> f64 {
+        self.void as f64 * 100.0 / self.answers as f64
     }
 
     /// The latency that so many of a hundred requests stay under, in microseconds.
