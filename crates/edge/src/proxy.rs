@@ -18,7 +18,7 @@ const HEAD: usize = 16;
 const LONGEST_REST: usize = 4096;
 
 /// The caller as a proxy introduces them.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Introduced {
     pub(crate) address: Address,
     /// By ALPN: the protocol that the caller and the proxy agreed on.

@@ -6,7 +6,7 @@ use crate::client::{Arrival, Connection, Trust};
 use crate::clock::{Clock, Stopwatch};
 use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
-use crate::front::{self, Guest, Mailbox};
+use crate::front::{self, Entrance, Guest, Mailbox};
 use crate::prompt::{Nobody, Prompt};
 use crate::proxy::Introduced;
 use crate::quic::{self, QuicDoor};
@@ -26,8 +26,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
+use tokio_rustls::rustls::ServerConnection;
 
 /// The largest head of a request that is served, in bytes of names and values.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -215,7 +215,7 @@ fn mailboxes(has_front: bool) -> Vec<Arc<Mailbox>> {
     (0..count).map_while(|_| Mailbox::new().ok().map(Arc::new)).collect()
 }
 
-/// Puts loops at the doors of clear TCP, and says which doors are left.
+/// Puts loops at the doors of TCP, and says which doors are left.
 fn fronts<S, F, P>(
     doors: Vec<Door>,
     house: &Arc<House<S>>,
@@ -228,22 +228,28 @@ where
     F: Future<Output = Reply> + Send + 'static,
     P: Prompt,
 {
-    let (mut clear, mut others) = (Vec::new(), Vec::new());
+    let (mut entrances, mut others) = (Vec::new(), Vec::new());
     for door in doors {
         match door {
             // Where everybody is sent elsewhere, nothing is looked up.
             Door { listener: Listener::Tcp(listener), manner: Manner::Clear }
                 if house.redirect_to.is_none() =>
             {
-                clear.push(listener);
+                entrances.push((listener, None));
+            }
+            Door { listener: Listener::Tcp(listener), manner: Manner::Tls(tls) } => {
+                entrances.push((listener, Some(Arc::new(tls))));
             }
             door => others.push(door),
         }
     }
-    let clear: io::Result<Vec<_>> = clear.into_iter().map(TcpListener::into_std).collect();
-    let started = clear.and_then(|clear| front::start(clear, house, crowd, prompt, stages));
+    let entrances: io::Result<Vec<_>> = entrances
+        .into_iter()
+        .map(|(listener, tls)| Ok(Entrance { listener: listener.into_std()?, tls }))
+        .collect();
+    let started = entrances.and_then(|entrances| front::start(entrances, house, crowd, prompt, stages));
     let ends = started.unwrap_or_else(|error| {
-        tracing::error!(error = %error, "cannot serve clear connections");
+        tracing::error!(error = %error, "cannot serve connections");
         Vec::new()
     });
     (others, ends)
@@ -325,8 +331,22 @@ impl<S> House<S> {
         !self.mailboxes.is_empty() && line.redirect_to.is_none() && !self.is_closing()
     }
 
+    /// Notes on a line what its handshake has told.
+    pub(crate) fn shaken(&self, line: &mut Line, session: &ServerConnection) {
+        line.tls = TlsFacts::of(session);
+        line.redirect_to = None;
+        line.told = self.told_on(line);
+    }
+
+    /// A caller's line at a door of TLS with this port, as long as no hands were shaken: who types http:// before the port of HTTPS
+    /// is led to where they wanted to go.
+    pub(crate) fn line_before_tls(&self, peer: Address, port: u16) -> Line {
+        let redirect_to = Some(self.public_port.unwrap_or(port));
+        Line { redirect_to, alt_svc: self.alt_svc(port), ..Line::from(peer) }
+    }
+
     /// What every answer on a line tells, as lines of HTTP/1.
-    pub(crate) fn told_on(&self, line: &Line) -> Vec<u8> {
+    fn told_on(&self, line: &Line) -> Vec<u8> {
         let mut lines = Vec::new();
         for (name, value) in told(self, line, line.tls.is_some()) {
             lines.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
@@ -365,6 +385,7 @@ impl<S> House<S> {
 pub(crate) struct TooMany;
 
 /// One connection's own facts.
+#[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) peer: Address,
     /// Whom the peer introduced: somebody, or itself.
@@ -561,7 +582,7 @@ pub(crate) mod tests {
     use http_body_util::Full;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpStream;
+    use tokio::net::{TcpListener, TcpStream};
 
     /// Runs an edge and says what one connection gets until it is closed.
     async fn ask(

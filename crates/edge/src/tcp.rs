@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::serve::{
     HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, finish, reached,
 };
-use crate::tls::{HANDSHAKE, Tls, TlsFacts, first_byte_of, was_a_proof};
+use crate::tls::{Channel, HANDSHAKE, HANDSHAKE_TIMEOUT, Tls, first_byte_of, was_a_proof};
 use crate::traffic::Way;
 use crate::wire::{Stream, Wire};
 use bytes::{BufMut, BytesMut};
@@ -177,8 +177,7 @@ pub(crate) async fn accept<S, F>(
                 () = reached(&mut ended, Stage::Ended) => None,
             };
             if let Some((socket, line)) = greeted
-                && let Err(guest) =
-                    house.to_front(Guest { socket, line: Arc::new(line), stay, came_ms, was_asked: false })
+                && let Err(guest) = house.to_front(Guest::new(socket, Arc::new(line), stay, came_ms))
             {
                 Box::pin(take_over(guest, Beginning::default(), house, stages)).await;
             }
@@ -259,10 +258,7 @@ where
             None
         }
         Manner::Tls(tls) => {
-            let local = stream.local_addr().ok()?;
-            // Who types http:// before the port of HTTPS is led to where they wanted to go.
-            line.redirect_to = Some(house.public_port.unwrap_or(local.port()));
-            line.alt_svc = house.alt_svc(local.port());
+            line = house.line_before_tls(peer, stream.local_addr().ok()?.port());
             Some(tls)
         }
         Manner::Introduced(tls) => tls,
@@ -274,6 +270,21 @@ where
         clear(stream, Arc::new(line), None, Arc::clone(house), stages).await;
         return None;
     };
+    meet(stream, line, &tls, house, stages).await
+}
+
+/// Finds out whether a caller speaks TLS, as they should, and serves them, unless the front can.
+async fn meet<S, F>(
+    stream: TcpStream,
+    line: Line,
+    tls: &Tls,
+    house: &Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) -> Option<(Socket, Line)>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
     // A proxy may introduce a caller long before they say anything; and nobody who has only begun to shake hands has asked
     // for anything yet.
     let greeted = tokio::select! {
@@ -286,34 +297,67 @@ where
         clear(stream, Arc::new(line), None, Arc::clone(house), stages).await;
         return None;
     }
-    // Why a handshake failed is the peer's business, like the end of a connection.
+    Box::pin(shake_hands(tls.channel(stream).ok()?, line, house, stages)).await
+}
+
+/// Shakes hands with a caller and serves them, unless the front can.
+async fn shake_hands<S, F>(
+    mut channel: Box<Channel<TcpStream>>,
+    mut line: Line,
+    house: &Arc<House<S>>,
+    mut stages: watch::Receiver<Stage>,
+) -> Option<(Socket, Line)>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
     let shaken = tokio::select! {
         biased;
-        shaken = tls.accept(stream) => shaken,
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, channel.shake_hands()) => shaken,
         () = reached(&mut stages, Stage::Draining) => return None,
     };
-    let Ok(stream) = shaken else {
+    // Why a handshake failed is the peer's business, like the end of a connection.
+    if !matches!(shaken, Ok(Ok(()))) {
         let way = if line.introduced.is_some() { Way::Introduced } else { Way::Tls };
         house.traffic.failed_handshake(way);
         return None;
-    };
-    if was_a_proof(&stream.session) {
+    }
+    if was_a_proof(&channel.session) {
         return None;
     }
-    line.tls = TlsFacts::of(&stream.session);
-    line.redirect_to = None;
-    line.told = house.told_on(&line);
-    let is_http2 = stream.session.alpn_protocol() == Some(b"h2");
-    if !is_http2 && house.has_front_for(&line) {
-        return Some((Socket::Tls(Box::new(stream.over(TcpStream::into_std).ok()?)), line));
+    house.shaken(&mut line, &channel.session);
+    if !channel.is_http2() && house.has_front_for(&line) {
+        return Some((Socket::Tls(Box::new(channel.over(TcpStream::into_std).ok()?)), line));
     }
-    let wire = Wire::new(stream, Arc::clone(&house.faults));
-    if is_http2 {
-        Box::pin(serve_http2(wire, Arc::new(line), Arc::clone(house), stages)).await;
-    } else {
-        http1::serve(wire, Arc::new(line), None, Arc::clone(house), stages).await;
-    }
+    secret(channel, Arc::new(line), None, Arc::clone(house), stages).await;
     None
+}
+
+/// Serves a caller with whom hands were shaken. One that comes from the front is given back when it rests.
+async fn secret<S, F>(
+    channel: Box<Channel<TcpStream>>,
+    line: Arc<Line>,
+    from_front: Option<Beginning>,
+    house: Arc<House<S>>,
+    stages: watch::Receiver<Stage>,
+) -> Option<Box<Channel<TcpStream>>>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    let is_http2 = channel.is_http2();
+    let mut wire = Wire::new(channel, Arc::clone(&house.faults));
+    let mut comes_back = None;
+    if let Some(Beginning { bytes, unsent, next }) = from_front {
+        wire.begin_with(bytes, unsent);
+        wire.flush().await.ok()?;
+        comes_back = Some(next);
+    }
+    if is_http2 {
+        Box::pin(serve_http2(wire, line, house, stages)).await;
+        return None;
+    }
+    http1::serve(wire, line, comes_back, house, stages).await
 }
 
 /// Serves a connection that comes from the front, and gives it back when it rests.
@@ -326,8 +370,18 @@ pub(crate) async fn take_over<S, F>(
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    let Guest { mut socket, line, mut stay, came_ms, mut was_asked } = guest;
+    let Guest { mut socket, mut line, mut stay, came_ms, mut was_asked, greeting } = guest;
     let mut beginning = beginning;
+    if let Some(tls) = greeting {
+        let mut ended = stages.clone();
+        let greeted = tokio::select! {
+            biased;
+            greeted = Box::pin(greet_again(socket, Arc::unwrap_or_clone(line), &tls, &house, stages.clone())) => greeted,
+            () = reached(&mut ended, Stage::Ended) => None,
+        };
+        let Some(greeted) = greeted else { return };
+        (socket, line) = (greeted.0, Arc::new(greeted.1));
+    }
     loop {
         let mut ended = stages.clone();
         let (line_of, house_of, stages_of) = (Arc::clone(&line), Arc::clone(&house), stages.clone());
@@ -339,11 +393,34 @@ pub(crate) async fn take_over<S, F>(
         };
         let Some(rested) = rested else { return };
         was_asked = true;
-        match house.to_front(Guest { socket: rested, line: Arc::clone(&line), stay, came_ms, was_asked }) {
+        let guest = Guest { was_asked, ..Guest::new(rested, Arc::clone(&line), stay, came_ms) };
+        match house.to_front(guest) {
             Ok(()) => return,
             // The loops have ended meanwhile.
             Err(guest) => (socket, stay, beginning) = (guest.socket, guest.stay, Beginning::default()),
         }
+    }
+}
+
+/// Goes on with a caller who came in at the front, and with whom it did not get through shaking hands.
+async fn greet_again<S, F>(
+    socket: Socket,
+    line: Line,
+    tls: &Tls,
+    house: &Arc<House<S>>,
+    stages: watch::Receiver<Stage>,
+) -> Option<(Socket, Line)>
+where
+    S: Fn(Visit) -> F + Send + Sync + 'static,
+    F: Future<Output = Reply> + Send + 'static,
+{
+    match socket {
+        Socket::Tcp(stream) => meet(TcpStream::from_std(stream).ok()?, line, tls, house, stages).await,
+        Socket::Tls(channel) => {
+            let channel = Box::new(channel.over(TcpStream::from_std).ok()?);
+            shake_hands(channel, line, house, stages).await
+        }
+        Socket::Unix(_) => None,
     }
 }
 
@@ -373,11 +450,7 @@ where
         }
         Socket::Tls(channel) => {
             let channel = Box::new(channel.over(TcpStream::from_std).ok()?);
-            let mut wire = Wire::new(channel, Arc::clone(&house.faults));
-            let (Beginning { bytes, unsent, next }, _) = begins;
-            wire.begin_with(bytes, unsent);
-            wire.flush().await.ok()?;
-            let rested = http1::serve(wire, line, Some(next), house, stages).await?;
+            let rested = secret(channel, line, Some(begins.0), house, stages).await?;
             Some(Socket::Tls(Box::new(rested.over(TcpStream::into_std).ok()?)))
         }
     }
@@ -402,7 +475,8 @@ where
     let (mut comes_back, mut may_be_http2) = (None, true);
     if let Some((Beginning { bytes, unsent, next }, was_asked)) = from_front {
         wire.begin_with(bytes, unsent);
-        (comes_back, may_be_http2) = (Some(next), !was_asked);
+        // Who is sent elsewhere is nobody whom the front would know what to say to.
+        (comes_back, may_be_http2) = (Some(next).filter(|_| line.redirect_to.is_none()), !was_asked);
         // What was asked before a stop is answered whole, however slowly its caller reads.
         if wire.flush().await.is_err() {
             return None;

@@ -4,13 +4,13 @@ use crate::crowd::{Place, Seat};
 use crate::http1::Next;
 use crate::rtt::rtt_ms;
 use crate::serve::Line;
-use crate::tls::Channel;
+use crate::tls::{Channel, HANDSHAKE, Tls};
 use crate::traffic::Presence;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -25,6 +25,36 @@ pub(crate) struct Guest {
     pub(crate) came_ms: u64,
     /// Whether something was asked on it. HTTP/2 begins with a connection, and never behind a request.
     pub(crate) was_asked: bool,
+    /// How hands are to be shaken before anything else; `None` when they were, or need not be.
+    pub(crate) greeting: Option<Arc<Tls>>,
+}
+
+impl Guest {
+    /// A connection on which nothing was asked yet.
+    pub(crate) fn new(socket: Socket, line: Arc<Line>, stay: Stay, came_ms: u64) -> Self {
+        Self { socket, line, stay, came_ms, was_asked: false, greeting: None }
+    }
+
+    /// Has the handshake begin.
+    pub(super) fn begin_handshake(self) -> io::Result<Self> {
+        let socket = match (self.socket, &self.greeting) {
+            (Socket::Tcp(stream), Some(tls)) => {
+                // Tickets are not waited for before the first answer leaves.
+                let _ = stream.set_nodelay(true);
+                Socket::Tls(tls.channel(stream)?)
+            }
+            (socket, _) => socket,
+        };
+        Ok(Self { socket, ..self })
+    }
+
+    /// What is waited for while it rests. Of a session nobody knows whether all was read that had come, and handshakes take
+    /// turns.
+    pub(super) fn something_comes(&self) -> EventFlags {
+        let flags = EventFlags::IN | EventFlags::RDHUP;
+        let is_told_again = matches!(self.socket, Socket::Tls(_)) || self.greeting.is_some();
+        if is_told_again { flags } else { flags | EventFlags::ET }
+    }
 }
 
 /// What a connection holds for as long as it is open.
@@ -91,10 +121,15 @@ impl Socket {
         }
     }
 
-    /// What is waited for while it rests. Of a session nobody knows whether all was read that had come.
-    pub(super) fn something_comes(&self) -> EventFlags {
-        let flags = EventFlags::IN | EventFlags::RDHUP;
-        if matches!(self, Self::Tls(_)) { flags } else { flags | EventFlags::ET }
+    /// Whether what has come, and is left where it is, begins like a handshake; nothing if it has not come.
+    pub(super) fn begins_handshake(&self) -> io::Result<Option<bool>> {
+        let mut first = [0];
+        match recv(self, &mut first, RecvFlags::PEEK) {
+            Ok((_, 0)) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(_) => Ok(Some(first[0] == HANDSHAKE)),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Has answers leave at once even if the one before is not acknowledged.

@@ -3,13 +3,14 @@
 //! One turn of the loop (`turn.rs`) reads what came on some connections, has each request decided, has all that was decided
 //! kept in one step, and only then sends the answers. So a turn costs one write to the journal, and a request two calls of the
 //! kernel. What somebody else must decide (`pending.rs`) is asked for in one step too, and its connections wait while the loop goes
-//! on. A connection rests here without any buffer of ours. Those at clear doors come in here; those that were introduced by a
-//! proxy, or have shaken hands, are brought by `tcp.rs`.
+//! on. A connection rests here without any buffer of ours. Those at doors of TCP come in here, and hands are shaken here too
+//! (`greeting.rs`); those that were introduced by a proxy are brought by `tcp.rs`.
 //!
 //! What is not plain, or cannot be answered at once, goes to hyper with its connection and every byte that was read of it
 //! (`tcp::take_over`), and the connection comes back when it rests. When the doors are closed all connections go there: how
 //! callers are let go in peace is known in one place.
 
+mod greeting;
 mod guest;
 mod head;
 mod mailbox;
@@ -28,6 +29,7 @@ use crate::prompt::Prompt;
 use crate::reply::Reply;
 use crate::serve::{HEADER_TIMEOUT, House, IDLE_TIMEOUT, Line, Stage, Visit};
 use crate::tcp::{is_of_the_connection, take_over};
+use crate::tls::{HANDSHAKE_TIMEOUT, Tls};
 use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use ipse_model::Address;
@@ -53,6 +55,13 @@ const SWEEP_EVERY_MS: u64 = 1_000;
 /// What events of the mailbox are marked with; those of doors follow, and then those of connections.
 const MAIL: u64 = 0;
 const FIRST_DOOR: u64 = 1;
+/// A door that callers come in at.
+pub(crate) struct Entrance {
+    pub(crate) listener: TcpListener,
+    /// How hands are shaken there, if they are.
+    pub(crate) tls: Option<Arc<Tls>>,
+}
+
 /// A connection that rests here.
 struct Resting {
     guest: Guest,
@@ -71,7 +80,7 @@ struct Resting {
 /// One loop.
 struct Front<S, P: Prompt> {
     epoll: OwnedFd,
-    doors: Arc<Vec<TcpListener>>,
+    doors: Arc<Vec<Entrance>>,
     /// Whether callers are let in at a door now.
     is_open: Vec<bool>,
     mailbox: Arc<Mailbox>,
@@ -88,7 +97,7 @@ struct Front<S, P: Prompt> {
 
 /// Starts a loop for each mailbox of the house, all at the same doors. What is returned comes when they have ended.
 pub(crate) fn start<S, F, P>(
-    doors: Vec<TcpListener>,
+    doors: Vec<Entrance>,
     house: &Arc<House<S>>,
     crowd: &Arc<Crowd>,
     prompt: &Arc<P>,
@@ -172,7 +181,7 @@ where
         if std::mem::replace(&mut self.is_open[door], is_open) == is_open {
             return Ok(());
         }
-        let listener = &self.doors[door];
+        let listener = &self.doors[door].listener;
         if is_open {
             // Of several loops one is woken for a caller.
             let what = EventData::new_u64(FIRST_DOOR + door as u64);
@@ -193,7 +202,9 @@ where
 
     /// Lets one caller in, if one waits: for the next one another loop may have more time.
     fn accept(&mut self, door: usize) -> bool {
-        let accepted = acceptfrom_with(&self.doors[door], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+        let Entrance { listener, tls } = &self.doors[door];
+        let accepted = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC);
+        let way = if tls.is_some() { Way::Tls } else { Way::Clear };
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(Errno::AGAIN | Errno::INTR) => return false,
@@ -210,18 +221,23 @@ where
         };
         let peer = Address::new(address.ip());
         let Ok(seat) = self.house.seat(&self.crowd, peer) else {
-            self.house.traffic.over_limit(Way::Clear);
+            self.house.traffic.over_limit(way);
             return true;
         };
         let stay = Stay {
             place: self.crowd.free_place(),
             _seat: seat,
             _introduced: None,
-            _presence: self.house.traffic.enter(Way::Clear),
+            _presence: self.house.traffic.enter(way),
         };
         let came_ms = self.house.clock.now().boot_ms;
-        let (socket, line) = (Socket::Tcp(stream.into()), Arc::new(Line::from(peer)));
-        let mut guest = Guest { socket, line, stay, came_ms, was_asked: false };
+        let line = match tls {
+            Some(_) => self.house.line_before_tls(peer, listener.local_addr().map_or(0, |own| own.port())),
+            None => Line::from(peer),
+        };
+        let greeting = tls.clone();
+        let mut guest =
+            Guest { greeting, ..Guest::new(Socket::Tcp(stream.into()), Arc::new(line), stay, came_ms) };
         if guest.stay.place.is_some() {
             self.seat(guest);
             return true;
@@ -258,7 +274,7 @@ where
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let (what, comes) = (self.mark_of(connection), guest.socket.something_comes());
+        let (what, comes) = (self.mark_of(connection), guest.something_comes());
         // Who cannot be waited for is let go.
         if epoll::add(&self.epoll, &guest.socket, what, comes).is_err() {
             return self.free.push(connection);
@@ -294,7 +310,9 @@ where
 
     /// Ends a connection.
     fn close(&mut self, connection: usize) {
-        if let Some(mut resting) = self.unseat(connection) {
+        if let Some(mut resting) = self.unseat(connection)
+            && resting.guest.greeting.is_none()
+        {
             resting.guest.socket.farewell();
         }
     }
@@ -324,6 +342,7 @@ where
         let is_over = |resting: &Resting| {
             let is_busy = resting.waits_for_room || resting.pending.is_some();
             let patience = match (is_busy, resting.guest.was_asked) {
+                _ if resting.is_shaking_hands() => HANDSHAKE_TIMEOUT,
                 (true, _) => WRITE_TIMEOUT,
                 (false, true) => IDLE_TIMEOUT,
                 (false, false) => HEADER_TIMEOUT,
@@ -333,7 +352,7 @@ where
         };
         for connection in 0..self.connections.len() {
             if self.connections[connection].as_ref().is_some_and(is_over) {
-                self.close(connection);
+                self.let_go(connection);
             }
         }
         self.open_all();

@@ -121,7 +121,7 @@ where
         let Pending { body, rest, is_full, is_last, is_stirred, .. } = pending;
         if is_stirred {
             // Registering anew tells of what came meanwhile.
-            let comes = resting.guest.socket.something_comes();
+            let comes = resting.guest.something_comes();
             if epoll::modify(&self.epoll, &resting.guest.socket, what, comes).is_err() {
                 return self.close(connection);
             }

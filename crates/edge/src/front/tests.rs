@@ -7,6 +7,8 @@ use crate::facts::FactHeaders;
 use crate::prompt::{Ask, Draft, Said};
 use crate::serve::{ConnectionLimits, Edge, Secrecy};
 use crate::tcp::{Door, Listener, Manner};
+use crate::tls::{Certificates, HANDSHAKE_TIMEOUT};
+use crate::traffic::Traffic;
 use http::Response;
 use http_body_util::Full;
 use ipse_model::Now;
@@ -14,6 +16,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 600_000 };
 const REQUEST: &str = "GET /at-once HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -90,19 +94,24 @@ struct Served {
     address: SocketAddr,
     hand: ClockHand,
     quick: Arc<Quick>,
+    traffic: Arc<Traffic>,
     runtime: Runtime,
     stop: oneshot::Sender<()>,
     running: tokio::task::JoinHandle<()>,
 }
 
 fn serve(limits: ConnectionLimits, drain: Duration) -> Served {
+    serve_at(Manner::Clear, limits, drain)
+}
+
+fn serve_at(manner: Manner, limits: ConnectionLimits, drain: Duration) -> Served {
     let runtime = Runtime::new().unwrap();
     let (clock, hand) = Clock::standing_at(BEGIN);
-    let quick = Arc::new(Quick::default());
+    let (quick, traffic) = (Arc::new(Quick::default()), Arc::new(Traffic::default()));
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap();
     let edge = Edge {
-        doors: vec![Door { listener: Listener::Tcp(listener), manner: Manner::Clear }],
+        doors: vec![Door { listener: Listener::Tcp(listener), manner }],
         quic_doors: Vec::new(),
         trust: Trust {
             proxies: Vec::new(),
@@ -118,12 +127,12 @@ fn serve(limits: ConnectionLimits, drain: Duration) -> Served {
         prompt: Some(Arc::clone(&quick)),
         faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
         secrecy: Secrecy::default(),
-        traffic: Arc::default(),
+        traffic: Arc::clone(&traffic),
     };
     let (stop, stopped) = oneshot::channel::<()>();
     let stopped = async { drop(stopped.await) };
     let running = runtime.spawn(edge.run(stopped, std::future::pending()));
-    Served { address, hand, quick, runtime, stop, running }
+    Served { address, hand, quick, traffic, runtime, stop, running }
 }
 
 const FEW: ConnectionLimits = ConnectionLimits { all: 100, each: 100 };
@@ -142,13 +151,13 @@ impl Served {
     }
 }
 
-fn ask(stream: &mut TcpStream, request: &str, end: &str) -> String {
+fn ask(stream: &mut (impl Read + Write), request: &str, end: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     receive(stream, end)
 }
 
 /// Reads until what came ends like this.
-fn receive(stream: &mut TcpStream, end: &str) -> String {
+fn receive(stream: &mut impl Read, end: &str) -> String {
     let mut answer = Vec::new();
     let mut part = [0; 4096];
     while !answer.ends_with(end.as_bytes()) {
@@ -171,7 +180,7 @@ fn receive_one(stream: &mut TcpStream) -> String {
 }
 
 /// What comes until the connection is closed.
-fn receive_all(stream: &mut TcpStream) -> String {
+fn receive_all(stream: &mut impl Read) -> String {
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => {}
@@ -459,4 +468,117 @@ fn who_has_asked_and_closes_their_side_is_answered() {
         assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), requests.len(), "{answers}");
     }
     served.stop();
+}
+
+/// An edge with one door of TLS, and how to shake hands there.
+fn serve_tls(drain: Duration) -> (Served, Arc<ClientConfig>) {
+    let certificates = Arc::new(Certificates::self_signed(vec!["localhost".to_owned()]).unwrap());
+    let mut roots = RootCertStore::empty();
+    roots.add(certificates.find(None).unwrap().cert[0].clone()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let served = serve_at(Manner::Tls(Tls::new(&certificates).unwrap()), FEW, drain);
+    (served, Arc::new(config))
+}
+
+fn session(config: &Arc<ClientConfig>) -> ClientConnection {
+    ClientConnection::new(Arc::clone(config), "localhost".try_into().unwrap()).unwrap()
+}
+
+/// What a caller begins a handshake with.
+fn hello(config: &Arc<ClientConfig>) -> (ClientConnection, Vec<u8>) {
+    let (mut session, mut hello) = (session(config), Vec::new());
+    session.write_tls(&mut hello).unwrap();
+    (session, hello)
+}
+
+#[test]
+fn hands_are_shaken_and_requests_are_answered_here() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut stream = StreamOwned::new(session(&config), served.connect());
+    for _ in 0..3 {
+        ask(&mut stream, REQUEST, "quick");
+    }
+    ask(&mut stream, OTHER, "slow");
+    stream.conn.send_close_notify();
+    stream.flush().unwrap();
+    assert_eq!(receive_all(&mut stream), "", "the last word is said on both sides");
+    assert_eq!(served.traffic.way(Way::Tls).failed_handshakes, 0);
+}
+
+#[test]
+fn a_handshake_may_come_in_pieces() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let (session, hello) = hello(&config);
+    let mut stream = served.connect();
+    stream.set_nodelay(true).unwrap();
+    hello.chunks(40).for_each(|piece| stream.write_all(piece).unwrap());
+    ask(&mut StreamOwned::new(session, stream), REQUEST, "quick");
+}
+
+#[test]
+fn who_speaks_clearly_at_a_door_of_tls_is_led_to_https() {
+    let (served, _) = serve_tls(Duration::ZERO);
+    let mut stream = served.connect();
+    for _ in 0..2 {
+        let answer = ask(&mut stream, REQUEST, "\r\n\r\n");
+        assert!(
+            answer.starts_with("HTTP/1.1 308 ") && answer.contains("\r\nlocation: https://x"),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_handshake_is_told_so_and_counted() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut stream = served.connect();
+    stream.write_all(b"\x16\x03\x01\0\x04\x01\0\0\0").unwrap();
+    let mut alert = Vec::new();
+    let _ = stream.read_to_end(&mut alert);
+    assert_eq!(alert.first(), Some(&0x15), "an alert: {alert:?}");
+    let (_, hello) = hello(&config);
+    let mut stream = served.connect();
+    stream.write_all(&hello[..hello.len() / 2]).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(receive_all(&mut stream), "");
+    assert_eq!(served.traffic.way(Way::Tls).failed_handshakes, 2);
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_let_go() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let (mut silent, mut slow) = (served.connect(), served.connect());
+    let (_, hello) = hello(&config);
+    slow.write_all(&hello[..hello.len() / 2]).unwrap();
+    // Who comes later is answered, so the others were let in.
+    ask(&mut StreamOwned::new(session(&config), served.connect()), REQUEST, "quick");
+    served.hand.advance_ms(u32::try_from(HANDSHAKE_TIMEOUT.as_millis()).unwrap());
+    assert_eq!(receive_all(&mut slow), "");
+    assert_eq!(served.traffic.way(Way::Tls).failed_handshakes, 1);
+    served.hand.advance_ms(u32::try_from(HEADER_TIMEOUT.as_millis()).unwrap());
+    assert_eq!(receive_all(&mut silent), "");
+    assert_eq!(served.traffic.way(Way::Tls).failed_handshakes, 1, "nobody began one");
+}
+
+#[test]
+fn a_handshake_that_has_begun_before_a_stop_goes_on() {
+    let (served, config) = serve_tls(Duration::from_secs(20));
+    let (session, hello) = hello(&config);
+    let mut begun = served.connect();
+    begun.write_all(&hello[..hello.len() / 2]).unwrap();
+    let waiting = served.connect();
+    ask(&mut StreamOwned::new(self::session(&config), served.connect()), REQUEST, "quick");
+    let Served { stop, running, runtime, .. } = served;
+    stop.send(()).unwrap();
+    begun.write_all(&hello[hello.len() / 2..]).unwrap();
+    let mut streams = [StreamOwned::new(session, begun), StreamOwned::new(self::session(&config), waiting)];
+    for stream in &mut streams {
+        let answer = ask(stream, OTHER, "slow");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+    runtime.block_on(running).unwrap();
 }

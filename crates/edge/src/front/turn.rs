@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// As much is read of a connection at once. A head that does not fit is not plain.
 const READ_BYTES: usize = 8 * 1024;
 /// What is waited for on a connection whose peer is slow to read.
-const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::ET);
+pub(super) const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::ET);
 /// As many requests of one connection are answered in one turn: others wait for theirs.
 const REQUESTS_AT_ONCE: usize = 16;
 
@@ -36,6 +36,8 @@ pub(super) struct Turn<P: Prompt> {
     pub(super) output: Vec<u8>,
     due: Vec<Due>,
     pub(super) questions: Questions,
+    /// How many handshakes have gone on.
+    pub(super) handshakes: usize,
     /// Buffers of answers that have left.
     pub(super) spare_bodies: Vec<Vec<u8>>,
     /// The second that `date` tells.
@@ -78,6 +80,7 @@ impl<P: Prompt> Turn<P> {
             output: Vec::new(),
             due: Vec::new(),
             questions: Questions::default(),
+            handshakes: 0,
             spare_bodies: Vec::new(),
             second: i64::MIN,
             date: String::new(),
@@ -165,6 +168,9 @@ where
     /// Something happened on a connection.
     pub(super) fn look_at(&mut self, connection: usize, flags: EventFlags) {
         let Some(resting) = self.connections.get_mut(connection).and_then(Option::as_mut) else { return };
+        if resting.guest.greeting.is_some() {
+            return self.greet(connection);
+        }
         if resting.waits_for_room {
             return self.send_rest(connection);
         }
@@ -216,6 +222,7 @@ where
 
     /// Has what was decided kept, and then sends the answers; and has the rest decided.
     pub(super) fn end_turn(&mut self) {
+        self.turn.handshakes = 0;
         self.ask_elsewhere();
         if self.turn.due.is_empty() {
             return;
@@ -290,7 +297,7 @@ where
             return true;
         }
         // Registering anew tells of what came meanwhile.
-        let waits_for = if had_to_wait { resting.guest.socket.something_comes() } else { ROOM };
+        let waits_for = if had_to_wait { resting.guest.something_comes() } else { ROOM };
         epoll::modify(&self.epoll, &resting.guest.socket, what, waits_for).is_ok()
     }
 

@@ -1,5 +1,6 @@
-//! TLS over a socket after the handshake: a session, and what it speaks through.
+//! TLS over a socket: a session, and what it speaks through.
 
+use std::future::poll_fn;
 use std::io::{self, ErrorKind, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -18,11 +19,35 @@ impl<T> Channel<T> {
     pub(crate) fn over<U>(self, become_other: impl FnOnce(T) -> io::Result<U>) -> io::Result<Channel<U>> {
         Ok(Channel { socket: become_other(self.socket)?, session: self.session })
     }
+
+    /// Whether hands were shaken on HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(b"h2")
+    }
 }
 
 impl Channel<std::net::TcpStream> {
     /// Reads what has come. Says whether more may come.
     pub(crate) fn read(&mut self, opened: &mut Vec<u8>) -> io::Result<bool> {
+        let is_open = self.receive()?;
+        match self.session.reader().read_to_end(opened) {
+            Err(error) if is_later(&error) => Ok(is_open),
+            // It has said its last word.
+            Ok(_) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Shakes hands as far as that can be done now. Says whether there was room for all that is to be said.
+    pub(crate) fn shake(&mut self) -> io::Result<bool> {
+        if !self.receive()? && self.session.is_handshaking() {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.send()
+    }
+
+    /// Takes what has come into the session. Says whether more may come.
+    fn receive(&mut self) -> io::Result<bool> {
         let is_open = match self.session.read_tls(&mut &self.socket) {
             Ok(length) => length > 0,
             Err(error) if is_later(&error) => true,
@@ -34,12 +59,7 @@ impl Channel<std::net::TcpStream> {
             let _ = self.send();
         }
         processed.map_err(broken)?;
-        match self.session.reader().read_to_end(opened) {
-            Err(error) if is_later(&error) => Ok(is_open),
-            // It has said its last word.
-            Ok(_) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(is_open)
     }
 
     /// Sends what is to be said. Says whether there was room for all of it.
@@ -105,6 +125,38 @@ impl Write for Waited<'_, '_> {
 }
 
 impl Channel<TcpStream> {
+    /// Shakes hands.
+    pub(crate) async fn shake_hands(&mut self) -> io::Result<()> {
+        poll_fn(|cx| {
+            loop {
+                ready!(self.poll_send(cx))?;
+                if !self.session.is_handshaking() {
+                    return Poll::Ready(Ok(()));
+                }
+                if ready!(self.poll_receive(cx))? == 0 {
+                    return Poll::Ready(Err(ErrorKind::UnexpectedEof.into()));
+                }
+            }
+        })
+        .await
+    }
+
+    /// Takes what has come into the session. Says how much it was.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let Self { socket, session } = self;
+        let length = match session.read_tls(&mut Waited { socket, cx }) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        let processed = session.process_new_packets();
+        // The peer is told what it did wrong, or is answered what is no matter of ours, as soon as there is room.
+        if let Poll::Ready(Err(error)) = self.poll_send(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(processed.map(|_| length).map_err(broken))
+    }
+
     /// Sends what is to be said.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Self { socket, session } = self;
@@ -135,20 +187,7 @@ impl AsyncRead for Channel<TcpStream> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            let Self { socket, session } = &mut *self;
-            match session.read_tls(&mut Waited { socket, cx }) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-            let processed = session.process_new_packets();
-            // The peer is told what it did wrong, or is answered what is no matter of ours, as soon as there is room.
-            if let Poll::Ready(Err(error)) = self.poll_send(cx) {
-                return Poll::Ready(Err(error));
-            }
-            if let Err(error) = processed {
-                return Poll::Ready(Err(broken(error)));
-            }
+            ready!(self.poll_receive(cx))?;
         }
     }
 }

@@ -16,7 +16,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{
@@ -31,7 +30,7 @@ pub(crate) const HANDSHAKE: u8 = 0x16;
 /// How a door speaks TLS.
 #[derive(Clone)]
 pub struct Tls {
-    tcp: TlsAcceptor,
+    tcp: Arc<ServerConfig>,
     quic: Arc<ServerConfig>,
 }
 
@@ -62,7 +61,7 @@ impl Tls {
         // The last choice, and none at all where no authority has anything to look for.
         protocols.extend(certificates.has_an_authority().then_some(PROOF_PROTOCOL));
         let tcp = config(&[&TLS13, &TLS12], &protocols)?;
-        Ok(Self { tcp: TlsAcceptor::from(tcp), quic: config(&[&TLS13], &[b"h3"])? })
+        Ok(Self { tcp, quic: config(&[&TLS13], &[b"h3"])? })
     }
 
     /// How handshakes within QUIC are made.
@@ -70,10 +69,9 @@ impl Tls {
         &self.quic
     }
 
-    /// Shakes hands.
-    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<Box<Channel<TcpStream>>> {
-        let shaking_hands = Box::pin(tokio::time::timeout(HANDSHAKE_TIMEOUT, self.tcp.accept(stream)));
-        let (socket, session) = shaking_hands.await??.into_inner();
+    /// What hands are to be shaken over.
+    pub(crate) fn channel<T>(&self, socket: T) -> io::Result<Box<Channel<T>>> {
+        let session = ServerConnection::new(Arc::clone(&self.tcp)).map_err(io::Error::other)?;
         Ok(Box::new(Channel { socket, session }))
     }
 }
