@@ -173,6 +173,9 @@ fn day_headers(headers: &mut HeaderMap, allowance: DayAllowance) {
 
 fn rate_headers(headers: &mut HeaderMap, limit: u32, remaining: u32, reset: i64) {
     headers.insert(LIMIT, limit.into());
-    headers.insert(REMAINING, remaining.into());
+    let mut remaining = HeaderValue::from(remaining);
+    // It is another one each time: HTTP/2 need not remember it, and forget others for it.
+    remaining.set_sensitive(true);
+    headers.insert(REMAINING, remaining);
     headers.insert(RESET, reset.into());
 }

@@ -4,6 +4,7 @@
 
 use crate::quic::Upload;
 use bytes::Bytes;
+use h2::RecvStream;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use std::fmt;
@@ -27,8 +28,10 @@ enum Source {
     #[default]
     Nothing,
     Whole(Bytes),
-    /// HTTP/1 or HTTP/2.
+    /// HTTP/1.
     Hyper(Incoming),
+    /// HTTP/2, and how much the caller has said it will be.
+    Http2(RecvStream, u64),
     /// HTTP/3. It is the connection's as well, which looks after what is left of it.
     Quic(Arc<Upload>),
 }
@@ -60,6 +63,11 @@ impl RequestBody {
         Self::from(Source::Whole(bytes.into()))
     }
 
+    /// One that comes on a stream of HTTP/2. The caller has said that it will be so long, or nothing.
+    pub(crate) fn of_http2(stream: RecvStream, told_bytes: u64) -> Self {
+        Self::from(Source::Http2(stream, told_bytes))
+    }
+
     /// Reads all of it, if that is at most so much. A body can be read once; after that it is empty.
     pub async fn read(&self, limit_bytes: usize) -> Result<Bytes, BodyFault> {
         let source = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -67,7 +75,7 @@ impl RequestBody {
             Source::Nothing => Ok(Bytes::new()),
             Source::Whole(bytes) if bytes.len() > limit_bytes => Err(BodyFault::TooLarge),
             Source::Whole(bytes) => Ok(bytes),
-            Source::Hyper(_) | Source::Quic(_) => {
+            Source::Hyper(_) | Source::Http2(..) | Source::Quic(_) => {
                 let read = tokio::time::timeout(BODY_TIMEOUT, collect(source, limit_bytes)).await;
                 read.unwrap_or(Err(BodyFault::TooSlow))
             }
@@ -130,6 +138,7 @@ impl Source {
             Self::Nothing => 0,
             Self::Whole(bytes) => bytes.len() as u64,
             Self::Hyper(body) => body.size_hint().lower(),
+            Self::Http2(_, told) => *told,
             Self::Quic(upload) => upload.told_bytes().unwrap_or_default(),
         }
     }
@@ -152,6 +161,14 @@ impl Source {
                     }
                     Err(_) => return Some(Err(BodyFault::Broken)),
                 }
+            },
+            Self::Http2(stream, _) => match stream.data().await? {
+                Ok(part) => {
+                    // It is read, so as much may come.
+                    let _ = stream.flow_control().release_capacity(part.len());
+                    Some(Ok(part))
+                }
+                Err(_) => Some(Err(BodyFault::Broken)),
             },
             Self::Quic(upload) => poll_fn(|cx| upload.poll_next(cx)).await,
         }

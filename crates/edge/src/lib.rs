@@ -15,6 +15,7 @@ mod fields;
 mod forwarded;
 mod front;
 mod http1;
+mod http2;
 mod idle;
 mod listen;
 mod prompt;

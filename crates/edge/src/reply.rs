@@ -1,5 +1,6 @@
 //! What leaves: a response whose body is in memory.
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::header::{self, HeaderValue};
@@ -8,6 +9,7 @@ use http::{Method, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Body;
 use ipse_model::Now;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// The answer to one request.
@@ -20,6 +22,25 @@ pub(crate) const MARK: &[u8] = b"x-content-type-options: nosniff\r\n";
 pub(crate) fn date(now: Now) -> Option<String> {
     let since_epoch = Duration::from_millis(u64::try_from(now.unix_ms).ok()?);
     Some(httpdate::fmt_http_date(SystemTime::UNIX_EPOCH.checked_add(since_epoch)?))
+}
+
+/// The value of `date`, which is another one once a second.
+#[derive(Default)]
+pub(crate) struct DateField(ArcSwapOption<(i64, HeaderValue)>);
+
+impl DateField {
+    pub(crate) fn at(&self, now: Now) -> HeaderValue {
+        let second = now.unix_seconds();
+        if let Some((of, value)) = self.0.load().as_deref()
+            && *of == second
+        {
+            return value.clone();
+        }
+        let value = date(now).and_then(|date| HeaderValue::try_from(date).ok());
+        let value = value.unwrap_or(HeaderValue::from_static(""));
+        self.0.store(Some(Arc::new((second, value.clone()))));
+        value
+    }
 }
 
 /// Marks a reply as ours, which is how `wire.rs` tells it from what hyper says on its own, and cuts the body of an

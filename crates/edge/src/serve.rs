@@ -7,19 +7,19 @@ use crate::clock::{Clock, Stopwatch};
 use crate::crowd::{Crowd, Seat};
 use crate::fault::{FaultReplies, HttpFault};
 use crate::front::{self, Entrance, Guest, Mailbox};
+use crate::http2;
 use crate::prompt::{Nobody, Prompt};
 use crate::proxy::Introduced;
 use crate::quic::{self, QuicDoor};
-use crate::reply::{Reply, date, mark};
-use crate::tcp::{self, Door, Listener, Manner, http1_builder, http2_builder};
+use crate::reply::{DateField, Reply, mark};
+use crate::tcp::{self, Door, Listener, Manner, http1_builder};
 use crate::tls::TlsFacts;
 use crate::traffic::Traffic;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::TokioExecutor;
+use hyper::server::conn::http1;
 use ipse_model::{Address, Client, HttpVersion, Now};
 use std::io;
 use std::panic::AssertUnwindSafe;
@@ -140,7 +140,8 @@ where
             faults,
             drain,
             http1: http1_builder(),
-            http2: http2_builder(),
+            http2: http2::builder(),
+            date: DateField::default(),
             redirect_to: secrecy.redirect_to,
             public_port: secrecy.public_port,
             hsts: secrecy.hsts.and_then(|time| format!("max-age={}", time.as_secs()).try_into().ok()),
@@ -312,7 +313,8 @@ pub(crate) struct House<S> {
     /// How long a connection may take to finish what it is at.
     pub(crate) drain: Duration,
     pub(crate) http1: http1::Builder,
-    pub(crate) http2: http2::Builder<TokioExecutor>,
+    pub(crate) http2: h2::server::Builder,
+    date: DateField,
     pub(crate) redirect_to: Option<u16>,
     pub(crate) public_port: Option<u16>,
     pub(crate) hsts: Option<HeaderValue>,
@@ -471,10 +473,9 @@ where
     if closes && version < Version::HTTP_2 {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    // Hyper writes the date itself; for HTTP/3 nobody else does.
-    if version == Version::HTTP_3 {
-        let date = date(now).and_then(|date| HeaderValue::try_from(date).ok());
-        reply.headers_mut().extend(date.map(|date| (header::DATE, date)));
+    // For HTTP/1 hyper does it.
+    if version >= Version::HTTP_2 {
+        reply.headers_mut().insert(header::DATE, house.date.at(now));
     }
     mark(reply, &method)
 }

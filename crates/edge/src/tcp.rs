@@ -3,25 +3,18 @@
 
 use crate::crowd::Crowd;
 use crate::front::{Beginning, Guest, Socket, Stay};
-use crate::http1;
-use crate::idle::Idle;
 use crate::listen::BACKLOG;
 use crate::proxy::introduction;
 use crate::reply::Reply;
-use crate::serve::{
-    HEADER_TIMEOUT, HTTP_STREAMS, House, Line, MAX_HEADERS, Stage, Visit, answer, finish, reached,
-};
+use crate::serve::{HEADER_TIMEOUT, House, Line, MAX_HEADERS, Stage, Visit, reached};
 use crate::tls::{Channel, HANDSHAKE, HANDSHAKE_TIMEOUT, Tls, first_byte_of, was_a_proof};
 use crate::traffic::Way;
 use crate::wire::{Stream, Wire};
+use crate::{http1, http2};
 use bytes::{BufMut, BytesMut};
-use http::Request;
-use hyper::body::Incoming;
-use hyper::server::conn::{http1 as hyper_http1, http2};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::server::conn::http1 as hyper_http1;
+use hyper_util::rt::TokioTimer;
 use ipse_model::Address;
-use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -32,9 +25,6 @@ use tokio::sync::watch;
 
 /// HTTP/1 reads a whole head into its buffer, the request line included.
 const HTTP1_BUFFER_BYTES: usize = 32 * 1024;
-/// A request whose head is larger than what is served is refused by us, with a body; beyond this it is refused bare.
-const HTTP2_HEADER_LIST_BYTES: u32 = 1024 * 1024;
-const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// An open door.
 pub struct Door {
@@ -107,16 +97,6 @@ pub(crate) fn http1_builder() -> hyper_http1::Builder {
         .max_buf_size(HTTP1_BUFFER_BYTES)
         // Who has asked and says nothing more is answered, whenever it is seen that they do not.
         .half_close(true);
-    builder
-}
-
-pub(crate) fn http2_builder() -> http2::Builder<TokioExecutor> {
-    let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder
-        .timer(TokioTimer::new())
-        .max_header_list_size(HTTP2_HEADER_LIST_BYTES)
-        .max_concurrent_streams(HTTP_STREAMS)
-        .keep_alive_interval(PING_INTERVAL);
     builder
 }
 
@@ -354,7 +334,7 @@ where
         comes_back = Some(next);
     }
     if is_http2 {
-        Box::pin(serve_http2(wire, line, house, stages)).await;
+        Box::pin(http2::serve(wire, line, house, stages)).await;
         return None;
     }
     http1::serve(wire, line, comes_back, house, stages).await
@@ -502,44 +482,8 @@ where
     let is_http2 = may_be_http2 && first == PREFACE;
     wire.give_back(first.freeze());
     if is_http2 {
-        Box::pin(serve_http2(wire, line, house, stages)).await;
+        Box::pin(http2::serve(wire, line, house, stages)).await;
         return None;
     }
     http1::serve(wire, line, comes_back, house, stages).await
-}
-
-async fn serve_http2<S, F>(
-    wire: Wire<impl Stream + Send + 'static>,
-    line: Arc<Line>,
-    house: Arc<House<S>>,
-    mut stages: watch::Receiver<Stage>,
-) where
-    S: Fn(Visit) -> F + Send + Sync + 'static,
-    F: Future<Output = Reply> + Send + 'static,
-{
-    let (idle, rtt) = (Idle::default(), wire.rtt());
-    let requests = {
-        let (house, idle) = (Arc::clone(&house), idle.clone());
-        service_fn(move |request: Request<Incoming>| {
-            let open = idle.asked();
-            let (house, line, rtt) = (Arc::clone(&house), Arc::clone(&line), rtt.clone());
-            async move {
-                let (request, body) = request.into_parts();
-                let reply = answer(&house, &line, rtt.rtt_ms(), request, body.into()).await;
-                drop(open);
-                Ok::<_, Infallible>(reply)
-            }
-        })
-    };
-    let mut connection = std::pin::pin!(house.http2.serve_connection(TokioIo::new(wire), requests));
-    // How a connection ends is the peer's business: nothing about it is worth a line in a log.
-    tokio::select! {
-        biased;
-        _ = connection.as_mut() => return,
-        () = idle.rest() => {}
-        // What is on its way is not lost: the peer is told which requests were the last to be taken.
-        () = reached(&mut stages, Stage::LastCall) => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    finish(connection, || idle.is_busy(), house.drain, stages).await;
 }

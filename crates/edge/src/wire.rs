@@ -72,6 +72,8 @@ pub(crate) struct Wire<S> {
     faults: FaultReplies,
     /// How far the last answer has come.
     progress: Progress,
+    /// Whether the bytes are frames, of which hyper writes all.
+    is_http2: bool,
     /// Bytes that were read and not used.
     given_back: Bytes,
     /// Bytes that replace what hyper wrote and that the socket has not taken yet.
@@ -88,6 +90,7 @@ impl<S: Stream> Wire<S> {
             strict: Strict::default(),
             faults,
             progress: Progress::default(),
+            is_http2: false,
             given_back: Bytes::new(),
             pending: Bytes::new(),
             deaf: None,
@@ -102,6 +105,11 @@ impl<S: Stream> Wire<S> {
     /// How far the last answer has come.
     pub(crate) fn progress(&self) -> Progress {
         self.progress.clone()
+    }
+
+    /// The same, for one who speaks HTTP/2.
+    pub(crate) fn for_http2(self) -> Self {
+        Self { is_http2: true, ..self }
     }
 
     /// Takes back bytes that were read too early: they come again, before any others.
@@ -135,10 +143,18 @@ impl<S: Stream> Wire<S> {
 
     /// Writes to the socket, or fails when it has taken nothing for too long.
     fn poll_stream(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, bytes) {
-            self.deaf = None;
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if written.is_ready() {
             self.progress.written();
-            return Poll::Ready(written);
+        }
+        self.unless_deaf(cx, written)
+    }
+
+    /// What came of writing, or of flushing; an error if the socket has taken nothing for too long.
+    fn unless_deaf<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.deaf = None;
+            return done;
         }
         let deaf = self.deaf.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_TIMEOUT)));
         deaf.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -195,7 +211,9 @@ impl<S: Stream> AsyncRead for Wire<S> {
 impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_pending(cx))?;
-        if let Some(own) = hypers_own_answer(bytes) {
+        if !self.is_http2
+            && let Some(own) = hypers_own_answer(bytes)
+        {
             let mut replaced = bytes[..own.begins_at].to_vec();
             replaced.extend_from_slice(&http1_bytes(
                 mark((self.faults)(own.fault), &Method::GET),
@@ -212,23 +230,29 @@ impl<S: Stream> AsyncWrite for Wire<S> {
         self.poll_stream(cx, bytes)
     }
 
-    // One buffer at a time, so that a head is never seen in pieces.
+    // In HTTP/1 one buffer at a time, so that a head is never seen in pieces.
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.is_http2 {
+            ready!(self.poll_pending(cx))?;
+            let written = Pin::new(&mut self.stream).poll_write_vectored(cx, buffers);
+            return self.unless_deaf(cx, written);
+        }
         let first = buffers.iter().find(|buffer| !buffer.is_empty()).map_or(&[][..], |buffer| buffer);
         self.poll_write(cx, first)
     }
 
     fn is_write_vectored(&self) -> bool {
-        false
+        self.is_http2
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_pending(cx))?;
-        ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        ready!(self.unless_deaf(cx, flushed))?;
         self.progress.flushed();
         Poll::Ready(Ok(()))
     }

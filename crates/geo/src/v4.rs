@@ -70,7 +70,11 @@ impl V4Builder {
     /// The table, without the networks that nobody can have on the internet.
     pub(crate) fn finish(mut self, reserved: &[(u32, u32)]) -> V4 {
         for (first, last) in reserved {
-            self.networks[(first >> 8) as usize..=(last >> 8) as usize].fill(0);
+            let networks = &mut self.networks[(first >> 8) as usize..=(last >> 8) as usize];
+            // What is not written takes no memory.
+            if networks.iter().any(|network| *network != 0) {
+                networks.fill(0);
+            }
         }
         self.finer.push(0);
         self.finer.shrink_to_fit();

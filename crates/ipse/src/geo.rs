@@ -1,5 +1,6 @@
 //! Which geo data is served: the operator's file, the data folder's own, or the one inside the program.
 
+use crate::built_in;
 use crate::config::Config;
 use crate::error::Error;
 use arc_swap::ArcSwap;
@@ -7,9 +8,6 @@ use ipse_geo::{About, Atlas, Watched};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The snapshot that is built into the program, so that it knows places without any file.
-static BUILT_IN: &[u8] = include_bytes!("../../../data/default.ipse");
 
 /// The name of the snapshot in the data folder, where updates put it.
 const OWN_FILE: &str = "geo.ipse";
@@ -30,14 +28,14 @@ pub(crate) fn file(config: &Config) -> PathBuf {
 
 /// What a server tells of the data that it serves as long as its file is not there.
 pub(crate) fn without_file(config: &Config) -> Option<About> {
-    config.geo_data.is_none().then(|| About::read(BUILT_IN).ok()).flatten()
+    config.geo_data.is_none().then(|| About::read(built_in::MAPPED).ok()).flatten()
 }
 
 /// The bytes of the snapshot that a server with this configuration would serve, and where they come from.
 pub(crate) fn bytes(config: &Config) -> Result<(Vec<u8>, Origin), Error> {
     let path = file(config);
     if config.geo_data.is_none() && !path.exists() {
-        return Ok((BUILT_IN.to_vec(), Origin::BuiltIn));
+        return Ok((built_in::read().into_owned(), Origin::BuiltIn));
     }
     let bytes = ipse_geo::read_file(&path).map_err(|source| Error::snapshot(&path, source))?;
     Ok((bytes, Origin::File(path)))
@@ -69,7 +67,7 @@ impl Geo {
                 ),
             }
         }
-        let atlas = Atlas::read_at_start(BUILT_IN)
+        let atlas = Atlas::read_at_start(&built_in::read())
             .map_err(|source| Error::snapshot(Path::new("the data inside the program"), source))?;
         Ok(Self::new(atlas, Origin::BuiltIn, watched))
     }

@@ -2,6 +2,7 @@
 //!
 //! It is a library as well, so that tests and fault campaigns can run the whole server with a clock of their own.
 
+mod built_in;
 mod commands;
 mod config;
 mod error;

@@ -21,7 +21,7 @@ const DOORS: &[(&[&str], &[&str])] = &[
     (&["sqlx", "redis"], &["ipse-store"]),
     (&["rustls", "libc", "socket2"], &["ipse-edge"]),
     // Measurements have a bare server of hyper beside ours, and ask over HTTP/3.
-    (&["h3", "h3-quinn", "hyper", "hyper-util"], &["ipse-edge", "ipse-bench"]),
+    (&["h2", "h3", "h3-quinn", "hyper", "hyper-util"], &["ipse-edge", "ipse-bench"]),
     // A campaign is a client of QUIC that breaks the rules of HTTP/3, which no ready-made one does.
     (&["quinn"], &["ipse-edge", "ipse-torture", "ipse-bench"]),
     (&["hyper-rustls", "instant-acme", "rustls-native-certs"], &["ipse-edge"]),

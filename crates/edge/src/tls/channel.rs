@@ -1,7 +1,7 @@
 //! TLS over a socket: a session, and what it speaks through.
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -115,7 +115,7 @@ impl Write for Waited<'_, '_> {
         now(Pin::new(&mut *self.socket).poll_write(self.cx, bytes))
     }
 
-    fn write_vectored(&mut self, buffers: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         now(Pin::new(&mut *self.socket).poll_write_vectored(self.cx, buffers))
     }
 
@@ -193,16 +193,27 @@ impl AsyncRead for Channel<TcpStream> {
 }
 
 impl AsyncWrite for Channel<TcpStream> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[IoSlice::new(bytes)])
+    }
+
+    // What was taken is sent when it is flushed, or when there is too much of it.
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         loop {
-            let taken = self.session.writer().write(bytes)?;
-            let sent = self.poll_send(cx)?;
-            // What is taken and not sent goes out before anything else.
-            if taken > 0 || bytes.is_empty() {
+            let taken = self.session.writer().write_vectored(buffers)?;
+            if taken > 0 || buffers.iter().all(|buffer| buffer.is_empty()) {
                 return Poll::Ready(Ok(taken));
             }
-            ready!(sent);
+            ready!(self.poll_send(cx))?;
         }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
