@@ -585,7 +585,7 @@ impl House {
         let reply = if api {
             self.api.answer(visit).await
         } else if let Some(token) = path.strip_prefix("/doctor/")
-            && self.doctor.admits(token, visit).await
+            && Box::pin(self.doctor.admits(token, visit)).await
         {
             let Doctor { trust, entrances, .. } = &self.doctor;
             let diagnosis = &trust.explain(&visit.connection, &visit.request.headers);
@@ -594,7 +594,8 @@ impl House {
         } else {
             // Who has no link that is good learns no more than that there is nothing.
             let atlas = self.atlas.load_full();
-            self.site.answer(visit, &atlas).await
+            // In a box, because every lookup has room for what may be waited for here, and is moved with it.
+            Box::pin(self.site.answer(visit, &atlas)).await
         };
         // No path: it could hold anything, and the query holds keys.
         tracing::debug!(api, http.status = reply.status().as_u16(), "answered");

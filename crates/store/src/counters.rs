@@ -165,14 +165,15 @@ impl Counters for Engine {
     async fn charge_key(&self, key: &Key, now: Now) -> Result<KeyCharge, Error> {
         match self {
             Self::Ledger(ledger) => ledger.charge_key(key, now).await,
-            Self::Shared(shared) => shared.charge_key(key, now).await,
+            // In a box, because what asks a server is large, and room for it is moved with every request.
+            Self::Shared(shared) => Box::pin(shared.charge_key(key, now)).await,
         }
     }
 
     async fn charge_demo(&self, now: Now) -> Result<Result<DayAllowance, DayAllowance>, Error> {
         match self {
             Self::Ledger(ledger) => ledger.charge_demo(now).await,
-            Self::Shared(shared) => shared.charge_demo(now).await,
+            Self::Shared(shared) => Box::pin(shared.charge_demo(now)).await,
         }
     }
 
