@@ -100,19 +100,33 @@ impl Meter {
         if admitted { day } else { Charge::BurstExceeded }
     }
 
+    /// Charges one request of a key that has room in its window and on its day. If it has not, nothing is charged.
+    pub fn grant_key(&mut self, now: Now, daily_limit: u32) -> Option<DayAllowance> {
+        self.turn_to(now.day(), 0);
+        if self.used >= daily_limit || !self.window.admit(now.boot_ms) {
+            return None;
+        }
+        Some(self.count(daily_limit))
+    }
+
+    /// Charges one request to the day alone if that has room, as the demo does. If it has not, nothing is charged.
+    pub fn grant_day(&mut self, now: Now, daily_limit: u32) -> Option<DayAllowance> {
+        self.turn_to(now.day(), 0);
+        (self.used < daily_limit).then(|| self.count(daily_limit))
+    }
+
     /// Charges one request to the day alone, as the demo does.
     pub fn charge_day(&mut self, now: Now, daily_limit: u32) -> Charge {
-        self.turn_to(now.day(), 0);
-        let granted = self.used < daily_limit;
-        if granted {
-            self.used += 1;
+        match self.grant_day(now, daily_limit) {
+            Some(allowance) => Charge::Granted(allowance),
+            None => Charge::DayUsedUp(DayAllowance { limit: daily_limit, remaining: 0, day: self.day }),
         }
-        let allowance = DayAllowance {
-            limit: daily_limit,
-            remaining: daily_limit.saturating_sub(self.used),
-            day: self.day,
-        };
-        if granted { Charge::Granted(allowance) } else { Charge::DayUsedUp(allowance) }
+    }
+
+    /// Counts one request for which the day has room.
+    fn count(&mut self, daily_limit: u32) -> DayAllowance {
+        self.used += 1;
+        DayAllowance { limit: daily_limit, remaining: daily_limit - self.used, day: self.day }
     }
 }
 
@@ -120,9 +134,8 @@ impl Meter {
 /// oldest of them is a minute old.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
+    /// One more than [`BURST_LIMIT`] if the last request took the place of another, which then is the first.
     times: VecDeque<u64>,
-    /// What the last request took the place of.
-    replaced: Option<u64>,
 }
 
 impl Window {
@@ -131,12 +144,13 @@ impl Window {
     /// Threads may bring their moments slightly out of order; a moment before the last one counts as the last
     /// one, so the window only ever moves forward.
     pub fn admit(&mut self, boot_ms: u64) -> bool {
-        if self.is_full(boot_ms) {
+        let moment = self.moment(boot_ms);
+        if self.has_no_room(moment) {
             return false;
         }
-        let moment = self.moment(boot_ms);
-        let has_all = self.times.len() >= BURST_LIMIT as usize;
-        self.replaced = if has_all { self.times.pop_front() } else { None };
+        if self.replaced() > 0 {
+            self.times.pop_front();
+        }
         self.times.push_back(moment);
         true
     }
@@ -144,9 +158,17 @@ impl Window {
     /// Whether a request at `boot_ms` would be one too many.
     #[must_use]
     pub fn is_full(&self, boot_ms: u64) -> bool {
-        let moment = self.moment(boot_ms);
+        self.has_no_room(self.moment(boot_ms))
+    }
+
+    fn has_no_room(&self, moment: u64) -> bool {
         self.times.len() >= BURST_LIMIT as usize
-            && self.times.front().is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS)
+            && self.times.get(self.replaced()).is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS)
+    }
+
+    /// How many requests at the beginning are kept only for the case that the last one is undone.
+    fn replaced(&self) -> usize {
+        self.times.len().saturating_sub(BURST_LIMIT as usize)
     }
 
     fn moment(&self, boot_ms: u64) -> u64 {
@@ -156,9 +178,6 @@ impl Window {
     /// Undoes the last request that was admitted.
     fn take_back(&mut self) {
         self.times.pop_back();
-        if let Some(replaced) = self.replaced.take() {
-            self.times.push_front(replaced);
-        }
     }
 
     /// Starts a fresh minute.
@@ -193,7 +212,7 @@ impl Window {
 
     /// The recorded moments, oldest first.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        self.times.iter().copied()
+        self.times.range(self.replaced()..).copied()
     }
 }
 
@@ -254,6 +273,36 @@ mod tests {
         meter.take_back(300, true);
         assert_eq!(meter.used(), 300);
         assert_eq!(meter.charge_key(at(0, 60_999), 10_000), Charge::BurstExceeded);
+    }
+
+    #[test]
+    fn only_the_last_request_brings_back_what_it_replaced() {
+        let mut meter = meter();
+        for moment in 1..=302 {
+            assert!(matches!(meter.charge_key(at(0, moment * 60_000), 10_000), Charge::Granted(_)));
+        }
+        let times = |from: u64, to: u64| (from..=to).map(|moment| moment * 60_000).collect::<Vec<_>>();
+        assert_eq!(meter.window().times().collect::<Vec<_>>(), times(3, 302));
+        meter.take_back(301, true);
+        assert_eq!(meter.window().times().collect::<Vec<_>>(), times(2, 301));
+        meter.take_back(300, true);
+        assert_eq!(meter.window().times().collect::<Vec<_>>(), times(2, 300));
+    }
+
+    #[test]
+    fn what_is_not_granted_is_not_charged() {
+        let mut meter = meter();
+        let first = DayAllowance { limit: 300, remaining: 299, day: Day(0) };
+        assert_eq!(meter.grant_key(at(0, 0), 300), Some(first));
+        assert_eq!(meter.grant_day(at(0, 0), 1), None, "the day is used up");
+        assert_eq!(meter.grant_key(at(0, 0), 1), None);
+        assert_eq!(meter.window().times().count(), 1);
+        for _ in 1..300 {
+            assert!(meter.grant_key(at(0, 0), 10_000).is_some());
+        }
+        assert_eq!(meter.grant_key(at(0, 59_999), 10_000), None, "the window is full");
+        assert_eq!(meter.used(), 300);
+        assert!(meter.grant_key(at(0, 60_000), 10_000).is_some());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::ground::{Disk, DiskFile};
 use crate::{BootId, Error, Subject};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use ipse_model::Day;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,6 +99,32 @@ impl<F: DiskFile> Segment<F> {
         self.file.sync_data().inspect_err(|_| self.broken.store(true, Ordering::Release))
     }
 
+    fn append(&self, records: &[u8], latest_ms: u64) -> Result<(), Error> {
+        if self.broken.load(Ordering::Acquire) {
+            return Err(Error::JournalBroken);
+        }
+        // One write: appends of several threads do not mix.
+        loop {
+            return match self.file.append(records) {
+                Ok(written) if written == records.len() => {
+                    self.bytes.fetch_add(written as u64, Ordering::Relaxed);
+                    self.latest_ms.fetch_max(latest_ms, Ordering::Relaxed);
+                    Ok(())
+                }
+                Ok(_) => {
+                    // A torn record: readers find the next whole one, but this one is lost.
+                    self.broken.store(true, Ordering::Release);
+                    Err(Error::DiskFull(self.path.clone()))
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.broken.store(true, Ordering::Release);
+                    Err(Error::file(&self.path, error))
+                }
+            };
+        }
+    }
+
     /// The latest moment that a record of it tells of: until a minute after it, a burst window may need it.
     pub(super) fn latest_ms(&self) -> u64 {
         self.latest_ms.load(Ordering::Relaxed)
@@ -164,35 +190,14 @@ impl<D: Disk> Journal<D> {
 
     /// Appends a charge. When this returns, the page cache has it. The segment is returned for syncing.
     pub(super) fn append(&self, entry: Entry) -> Result<Arc<Segment<D::File>>, Error> {
-        self.append_all(&entry.to_bytes(), entry.boot_ms)
+        let segment = self.active.load();
+        segment.append(&entry.to_bytes(), entry.boot_ms)?;
+        Ok(Guard::into_inner(segment))
     }
 
     /// Appends records of which the latest is of this moment, in one step.
-    pub(super) fn append_all(&self, records: &[u8], latest_ms: u64) -> Result<Arc<Segment<D::File>>, Error> {
-        let segment = self.active.load();
-        if segment.broken.load(Ordering::Acquire) {
-            return Err(Error::JournalBroken);
-        }
-        // One write: appends of several threads do not mix.
-        loop {
-            return match segment.file.append(records) {
-                Ok(written) if written == records.len() => {
-                    segment.bytes.fetch_add(written as u64, Ordering::Relaxed);
-                    segment.latest_ms.fetch_max(latest_ms, Ordering::Relaxed);
-                    Ok(Arc::clone(&segment))
-                }
-                Ok(_) => {
-                    // A torn record: readers find the next whole one, but this one is lost.
-                    segment.broken.store(true, Ordering::Release);
-                    Err(Error::DiskFull(segment.path.clone()))
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => {
-                    segment.broken.store(true, Ordering::Release);
-                    Err(Error::file(&segment.path, error))
-                }
-            };
-        }
+    pub(super) fn append_all(&self, records: &[u8], latest_ms: u64) -> Result<(), Error> {
+        self.active.load().append(records, latest_ms)
     }
 
     /// Whether the active segment must be left: it is broken.
