@@ -64,6 +64,8 @@ pub(super) struct State<F> {
     pub(super) mark: Mark<F>,
     /// Whether the cell waits in the queue of the next fold.
     pub(super) changed: bool,
+    /// Whether somebody will look whether the window is idle.
+    pub(super) window_noted: bool,
     /// What became of a key's requests since the last fold.
     pub(super) tally: Tally,
     rare: Option<Box<Rare>>,
@@ -133,8 +135,9 @@ impl<F> Cells<F> {
     pub(super) fn forget(&self, key: KeyId) {
         self.with(Subject::Key(key), |cell| {
             let mut state = cell.lock();
-            // It may still wait in the queue.
-            *state = State { changed: state.changed, ..State::fresh(self.first_day) };
+            // It may still wait in the queue, and for whoever looks at windows.
+            let (changed, window_noted) = (state.changed, state.window_noted);
+            *state = State { changed, window_noted, ..State::fresh(self.first_day) };
         });
     }
 }
@@ -220,6 +223,7 @@ impl<F> State<F> {
             phase: Phase::Open,
             mark: Mark::default(),
             changed: false,
+            window_noted: false,
             tally: Tally::default(),
             rare: None,
         }

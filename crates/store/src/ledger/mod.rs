@@ -10,14 +10,15 @@ pub mod ground;
 mod journal;
 mod recovery;
 mod sync;
+mod windows;
 
 pub use recovery::used_in_journal;
 
 use crate::counters::{Counters, KeyCharge, Subject, Unwritten};
 use crate::tally;
-use crate::{BootId, CountersReport, DataFolder, Error, Records};
+use crate::{BootId, CountersReport, DataFolder, Error, Records, UsageRow};
 use cells::{Cells, Kept, PauseNews, Phase, Spot, State};
-use ground::{FileOf, Ground, Machine};
+use ground::{FileOf, Ground, Machine, OutcomeRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now,
 };
@@ -26,6 +27,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, mpsc};
 use tokio::sync::{oneshot, watch};
+use windows::Windows;
 
 /// How far the durable mark may stand ahead of the count: the most that a power cut can withhold.
 const MARK_STEP: u32 = 64;
@@ -56,13 +58,24 @@ pub struct Ledger<G: Ground = Machine> {
 
 struct Folding<F> {
     changed: mpsc::Receiver<Kept<F>>,
-    /// Cells whose burst window may hold memory.
-    with_window: Vec<Kept<F>>,
+    /// What is being folded. It is empty between two folds, but keeps its memory.
+    batch: Batch<F>,
+    windows: Windows<F>,
     /// How many of those that waited had their turn.
     taken: u64,
     /// Segments that are no longer the active one.
     left: Vec<Left<F>>,
     segment_since: Option<u64>,
+}
+
+/// Cells that are folded together.
+struct Batch<F> {
+    cells: Vec<Kept<F>>,
+    /// What the database does not know of them.
+    rows: Vec<UsageRow>,
+    outcomes: Vec<OutcomeRow>,
+    /// Which of the cells have ended days among it, and how many.
+    ended: Vec<(usize, usize)>,
 }
 
 /// A segment that is no longer the active one.
@@ -123,7 +136,7 @@ impl<G: Ground> Ledger<G> {
         for row in ground.usage_since(now.day()).await? {
             cells.keep(row.subject).lock().take_over(row);
         }
-        let mut with_window = Vec::new();
+        let mut windows = Windows::default();
         for (subject, (resumes, times)) in recovered.windows() {
             let cell = cells.keep(subject);
             let mut state = cell.lock();
@@ -131,13 +144,18 @@ impl<G: Ground> Ledger<G> {
             for time in times {
                 state.meter.window_mut().admit(time);
             }
-            drop(state);
-            with_window.push(cell);
+            windows.note(cell.spot(), &mut state, now.boot_ms);
         }
         let demo = cells.keep(Subject::Demo);
         let (changed, receiver) = mpsc::channel();
-        let folding =
-            Folding { changed: receiver, with_window, taken: 0, left: Vec::new(), segment_since: None };
+        let folding = Folding {
+            changed: receiver,
+            batch: Batch::default(),
+            windows,
+            taken: 0,
+            left: Vec::new(),
+            segment_since: None,
+        };
         let journal = Journal::begin(ground.disk(), journal_folder, boot, &window_copies(&cells, now))?;
         // Their counts are in the database, and their windows in the new segment.
         journal.remove_older()?;
@@ -161,41 +179,34 @@ impl<G: Ground> Ledger<G> {
                 left.folded_after = Some(self.queued.load(Ordering::Acquire));
             }
         }
-        let cells: Vec<_> = folding.changed.try_iter().take(CELLS_AT_ONCE).collect();
-        folding.taken += cells.len() as u64;
-        let mut rows = Vec::with_capacity(cells.len());
-        let mut outcomes = Vec::with_capacity(cells.len());
-        let ended: Vec<usize> =
-            cells.iter().map(|cell| cell.lock().changes(cell.subject(), &mut rows, &mut outcomes)).collect();
+        let folding = &mut *folding;
+        folding.gather(now);
+        let Batch { rows, outcomes, .. } = &folding.batch;
         if !(rows.is_empty() && outcomes.is_empty())
-            && let Err(error) = self.ground.fold(&rows, &outcomes).await
+            && let Err(error) = self.ground.fold(rows, outcomes).await
         {
-            let mut outcomes = outcomes.iter().peekable();
-            for cell in cells {
-                let mut state = cell.lock();
-                // They are in the order of their cells.
-                while let Some(row) = outcomes.next_if(|row| Subject::Key(row.key) == cell.subject()) {
-                    state.tally.put_back(row);
-                }
-                self.fold_later(cell.spot(), &mut state);
-            }
-            // They wait once more, behind all others.
-            let queued = self.queued.load(Ordering::Acquire);
-            folding
-                .left
-                .iter_mut()
-                .filter_map(|left| left.folded_after.as_mut())
-                .for_each(|after| *after = queued);
+            self.put_back(folding);
             return Err(error);
         }
-        for (cell, ended) in cells.iter().zip(ended).filter(|(_, ended)| *ended > 0) {
-            cell.lock().forget_ended(ended);
+        folding.batch.forget_ended();
+        folding.windows.shrink(now.boot_ms);
+        self.tend_segments(folding, now).await
+    }
+
+    /// Has all of a batch that could not be written wait once more, behind all others.
+    fn put_back(&self, folding: &mut Folding<FileOf<G>>) {
+        for row in &folding.batch.outcomes {
+            self.cells.with(Subject::Key(row.key), |cell| cell.lock().tally.put_back(row));
         }
-        folding.with_window.extend(cells);
-        folding.with_window.sort_unstable_by_key(|cell| cell.subject());
-        folding.with_window.dedup_by_key(|cell| cell.subject());
-        folding.with_window.retain(|cell| cell.lock().meter.window_mut().shrink(now.boot_ms));
-        self.tend_segments(&mut folding, now).await
+        for cell in &folding.batch.cells {
+            self.fold_later(cell.spot(), &mut cell.lock());
+        }
+        let queued = self.queued.load(Ordering::Acquire);
+        folding
+            .left
+            .iter_mut()
+            .filter_map(|left| left.folded_after.as_mut())
+            .for_each(|after| *after = queued);
     }
 
     /// Folds exactly, so that not even a new boot withholds anything. To be called when nothing is charged any more.
@@ -585,6 +596,44 @@ impl<G: Ground> Counters for Ledger<G> {
 
     fn engine_report(&self) -> CountersReport {
         CountersReport { engine: "ledger", pauses: self.pauses.load(Ordering::Relaxed), shared: None }
+    }
+}
+
+impl<F> Folding<F> {
+    /// Takes the next cells from the queue, with what the database does not know of them in the order of its rows.
+    fn gather(&mut self, now: Now) {
+        let Self { changed, batch: Batch { cells, rows, outcomes, ended }, windows, taken, .. } = self;
+        cells.clear();
+        rows.clear();
+        outcomes.clear();
+        ended.clear();
+        cells.extend(changed.try_iter().take(CELLS_AT_ONCE));
+        *taken += cells.len() as u64;
+        for (place, cell) in cells.iter().enumerate() {
+            let mut state = cell.lock();
+            let days = state.changes(cell.subject(), rows, outcomes);
+            if days > 0 {
+                ended.push((place, days));
+            }
+            windows.note(cell.spot(), &mut state, now.boot_ms);
+        }
+        rows.sort_unstable_by_key(|row| (row.subject, row.day));
+        outcomes.sort_unstable_by_key(|row| (row.key, row.hour));
+    }
+}
+
+impl<F> Batch<F> {
+    /// Forgets ended days, which are written.
+    fn forget_ended(&self) {
+        for (place, days) in &self.ended {
+            self.cells[*place].lock().forget_ended(*days);
+        }
+    }
+}
+
+impl<F> Default for Batch<F> {
+    fn default() -> Self {
+        Self { cells: Vec::new(), rows: Vec::new(), outcomes: Vec::new(), ended: Vec::new() }
     }
 }
 

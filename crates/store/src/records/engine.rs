@@ -297,6 +297,12 @@ pub(super) async fn announce(connection: &mut AnyConnection) -> Result<(), sqlx:
     Ok(())
 }
 
+/// Whether statements about many rows are kept, with a place for each number. A file's engine spends more on reading a text
+/// than on what it says; a server would have to be told of each place.
+pub(super) fn keeps_statements(connection: &AnyConnection) -> bool {
+    connection.backend_name() != "PostgreSQL"
+}
+
 /// A path as a URL: everything that a URL might read in another way is escaped.
 fn sqlite_url(path: &Path) -> String {
     use std::fmt::Write;

@@ -23,6 +23,7 @@ mod engine;
 mod installation;
 mod keys;
 mod listen;
+mod many;
 mod nodes;
 mod notices;
 mod owned_keys;

@@ -1,17 +1,16 @@
 //! How much was used, and what became of it: the history that the ledger folds into the database.
 
+use super::many::ManyRows;
 use super::{Records, installation, number};
 use crate::{Error, Subject};
 use ipse_model::{DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, KeyId, Now};
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 /// Hours are looked at for one day; some more are kept for those who look later.
 const HOURS_KEPT: i64 = 8 * 24;
-/// As many rows of outcomes go into one statement.
-const ROWS_AT_ONCE: usize = 500;
 
 /// The count of one subject on one day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ impl Records {
     pub(crate) async fn fold(&self, rows: &[UsageRow], outcomes: &[OutcomeRow]) -> Result<(), Error> {
         let write = async || {
             let mut tx = self.writer.begin().await?;
-            fold(&mut tx, rows).await?;
+            fold(&mut tx, &RAISE, rows).await?;
             add(&mut tx, outcomes).await?;
             tx.commit().await
         };
@@ -143,15 +142,8 @@ impl Records {
     pub(crate) async fn fold_exactly(&self, rows: &[UsageRow], outcomes: &[OutcomeRow]) -> Result<(), Error> {
         let work = async {
             let mut tx = self.writer.begin().await?;
-            fold(&mut tx, rows).await?;
+            fold(&mut tx, &RAISE_EXACTLY, rows).await?;
             add(&mut tx, outcomes).await?;
-            for row in rows {
-                sqlx::query("UPDATE usage SET mark = used WHERE subject = $1 AND day = $2")
-                    .bind(row.subject.number())
-                    .bind(i64::from(row.day.0))
-                    .execute(&mut *tx)
-                    .await?;
-            }
             // Nothing stands in the journal alone any more.
             sqlx::query("DELETE FROM facts WHERE name = 'journal'").execute(&mut *tx).await?;
             tx.commit().await
@@ -177,7 +169,7 @@ impl Records {
             .fetch_one(&mut *tx)
             .await?
             .try_get::<String, _>(0)?;
-            fold(&mut tx, rows).await?;
+            fold(&mut tx, &RAISE, rows).await?;
             add(&mut tx, outcomes).await?;
             let settled = sqlx::query("SELECT value FROM facts WHERE name = 'settled'")
                 .fetch_optional(&mut *tx)
@@ -246,78 +238,86 @@ fn is_of_no_key(error: &sqlx::Error) -> bool {
     error.as_database_error().is_some_and(sqlx::error::DatabaseError::is_foreign_key_violation)
 }
 
-/// Raises counts. Rows are locked in the order of their subjects, as everywhere, so that nodes which fold at once
+/// Raises counts: what is there already and higher stays.
+static RAISE: ManyRows<4> = ManyRows::new(
+    "INSERT INTO usage (subject, day, used, mark) SELECT column1, column2, column3, column4 FROM (VALUES ",
+    ") AS news WHERE column1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
+     ON CONFLICT (subject, day) DO UPDATE SET \
+     used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
+     mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
+);
+/// The same, but that no mark stands above the count then.
+static RAISE_EXACTLY: ManyRows<4> = ManyRows::new(
+    "INSERT INTO usage (subject, day, used, mark) SELECT column1, column2, column3, column3 FROM (VALUES ",
+    ") AS news WHERE column1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
+     ON CONFLICT (subject, day) DO UPDATE SET \
+     used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
+     mark = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END",
+);
+/// Adds outcomes to those of a day. A key that was deleted meanwhile leaves no trace.
+static ADD_TO_DAY: ManyRows<5> = ManyRows::new(
+    "INSERT INTO outcomes_by_day (key_id, day, answered, over_quota, refused) \
+     SELECT column1, column2, column3, column4, column5 FROM (VALUES ",
+    ") AS news WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
+     ON CONFLICT (key_id, day) DO UPDATE SET answered = outcomes_by_day.answered + excluded.answered, \
+     over_quota = outcomes_by_day.over_quota + excluded.over_quota, \
+     refused = outcomes_by_day.refused + excluded.refused",
+);
+/// Adds outcomes to those of an hour.
+static ADD_TO_HOUR: ManyRows<5> = ManyRows::new(
+    "INSERT INTO outcomes_by_hour (key_id, hour, answered, over_quota, refused) \
+     SELECT column1, column2, column3, column4, column5 FROM (VALUES ",
+    ") AS news WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
+     ON CONFLICT (key_id, hour) DO UPDATE SET answered = outcomes_by_hour.answered + excluded.answered, \
+     over_quota = outcomes_by_hour.over_quota + excluded.over_quota, \
+     refused = outcomes_by_hour.refused + excluded.refused",
+);
+
+/// Writes counts. Rows are locked in the order of their subjects, as everywhere, so that nodes which fold at once
 /// never wait in a circle.
-async fn fold(connection: &mut AnyConnection, rows: &[UsageRow]) -> Result<(), sqlx::Error> {
+async fn fold(
+    connection: &mut AnyConnection,
+    statement: &'static ManyRows<4>,
+    rows: &[UsageRow],
+) -> Result<(), sqlx::Error> {
+    let rows = in_order(rows, |row| (row.subject, row.day));
     // No statement may be about one row twice.
-    let mut highest: BTreeMap<(i64, u32), (u32, u32)> = BTreeMap::new();
-    for row in rows {
-        let (used, mark) = highest.entry((row.subject.number(), row.day.0)).or_default();
-        *used = row.used.max(*used);
-        *mark = row.mark.max(*mark);
-    }
-    let values: Vec<String> = highest
-        .iter()
-        .map(|((subject, day), (used, mark))| format!("({subject}, {day}, {used}, {mark})"))
-        .collect();
-    for values in values.chunks(ROWS_AT_ONCE) {
-        // A key that was deleted meanwhile leaves no trace.
-        let sql = format!(
-            "INSERT INTO usage (subject, day, used, mark) \
-             SELECT column1, column2, column3, column4 FROM (VALUES {values}) AS news \
-             WHERE column1 = 0 OR EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
-             ON CONFLICT (subject, day) DO UPDATE SET \
-             used = CASE WHEN excluded.used > usage.used THEN excluded.used ELSE usage.used END, \
-             mark = CASE WHEN excluded.mark > usage.mark THEN excluded.mark ELSE usage.mark END",
-            values = values.join(", "),
-        );
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
-    }
-    Ok(())
+    let rows = rows.chunk_by(|row, next| (row.subject, row.day) == (next.subject, next.day)).map(|same| {
+        let highest = |number: fn(&UsageRow) -> u32| same.iter().map(number).max().unwrap_or(0).into();
+        [same[0].subject.number(), same[0].day.0.into(), highest(|row| row.used), highest(|row| row.mark)]
+    });
+    statement.execute(connection, rows).await
 }
 
 /// Adds outcomes to what is known.
 async fn add(connection: &mut AnyConnection, rows: &[OutcomeRow]) -> Result<(), sqlx::Error> {
-    // No statement may be about one row twice.
-    let (mut by_day, mut by_hour) = (Sums::new(), Sums::new());
-    for row in rows {
-        *by_day.entry((row.key, row.hour / 24)).or_default() += row.outcomes;
-        *by_hour.entry((row.key, row.hour)).or_default() += row.outcomes;
-    }
-    add_to(connection, "outcomes_by_day", "day", &by_day).await?;
-    add_to(connection, "outcomes_by_hour", "hour", &by_hour).await
+    let rows = in_order(rows, |row| (row.key, row.hour));
+    ADD_TO_DAY.execute(connection, sums(&rows, 24)).await?;
+    ADD_TO_HOUR.execute(connection, sums(&rows, 1)).await
 }
 
-type Sums = BTreeMap<(KeyId, u32), Outcomes>;
+/// Sums of as many hours each, because no statement may be about one row twice.
+fn sums(rows: &[OutcomeRow], hours: u32) -> impl Iterator<Item = [i64; 5]> {
+    let same = move |row: &OutcomeRow, next: &OutcomeRow| {
+        (row.key, row.hour / hours) == (next.key, next.hour / hours)
+    };
+    rows.chunk_by(same).map(move |same| {
+        let mut sum = Outcomes::default();
+        same.iter().for_each(|row| sum += row.outcomes);
+        let [answered, over_quota, refused] =
+            [sum.answered, sum.over_quota, sum.refused].map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+        [same[0].key.0, (same[0].hour / hours).into(), answered, over_quota, refused]
+    })
+}
 
-/// Adds to one table. Thousands of keys may have news each second, and a pause waits for whoever is writing: so many rows
-/// go into one statement, written out. They are whole numbers, so there is nothing in them that could be misread.
-async fn add_to(
-    connection: &mut AnyConnection,
-    table: &str,
-    moment: &str,
-    sums: &Sums,
-) -> Result<(), sqlx::Error> {
-    let values: Vec<String> = sums
-        .iter()
-        .map(|((key, moment), outcomes)| {
-            let Outcomes { answered, over_quota, refused } = outcomes;
-            format!("({key}, {moment}, {answered}, {over_quota}, {refused})")
-        })
-        .collect();
-    for values in values.chunks(ROWS_AT_ONCE) {
-        // A key that was deleted meanwhile leaves no trace.
-        let sql = format!(
-            "INSERT INTO {table} (key_id, {moment}, answered, over_quota, refused) \
-             SELECT column1, column2, column3, column4, column5 FROM (VALUES {values}) AS news \
-             WHERE EXISTS (SELECT 1 FROM keys WHERE id = column1) ORDER BY column1, column2 \
-             ON CONFLICT (key_id, {moment}) DO UPDATE SET answered = {table}.answered + excluded.answered, \
-             over_quota = {table}.over_quota + excluded.over_quota, refused = {table}.refused + excluded.refused",
-            values = values.join(", "),
-        );
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *connection).await?;
+/// The rows in the order of a key, in which they mostly are already.
+fn in_order<T: Copy, K: Ord>(rows: &[T], key: impl Fn(&T) -> K) -> Cow<'_, [T]> {
+    if rows.is_sorted_by_key(&key) {
+        return Cow::Borrowed(rows);
     }
-    Ok(())
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(key);
+    Cow::Owned(rows)
 }
 
 /// Forgets hours of long ago.

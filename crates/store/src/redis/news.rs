@@ -75,6 +75,7 @@ impl News {
             }
         }
         rows.sort_unstable_by_key(|row| (row.subject, row.day));
+        outcomes.sort_unstable_by_key(|row| (row.key, row.hour));
         (rows, outcomes)
     }
 

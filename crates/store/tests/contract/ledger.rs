@@ -248,3 +248,44 @@ async fn many_keys_are_folded_in_turns_and_none_is_forgotten() {
     }
     assert_eq!(seen, [1, 2, 2, 2, 1]);
 }
+
+#[tokio::test]
+async fn however_many_keys_have_news_each_is_written_once() {
+    // A number that no way to cut rows into parts divides evenly.
+    const KEYS: i64 = 681;
+    let (store, first) = with_key(1_000).await;
+    let account = "(SELECT MIN(id) FROM accounts)";
+    store.ask(&format!(
+        "WITH RECURSIVE numbers(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM numbers WHERE i < {KEYS}) \
+         INSERT INTO keys (id, account_id, name, hash, last_four, scope, daily_limit, active, resumes, created_ms) \
+         SELECT i, {account}, 'key', 'hash of ' || i, '0000', 'geo', 1000, 1, 0, 0 FROM numbers WHERE i <> {}",
+        first.id,
+    ));
+    let ledger = store.ledger(BOOT, NOON).await;
+    let mut charges = JoinSet::new();
+    for number in 1..=KEYS {
+        let ledger = Arc::clone(&ledger);
+        charges.spawn(async move {
+            for _ in 0..=number % 3 {
+                remaining(&*ledger, &key(KeyId(number), 1_000), NOON).await;
+            }
+        });
+    }
+    charges.join_all().await;
+    let expected = (1..=KEYS).map(|number| number * (1 + number % 3)).sum::<i64>().to_string();
+    ledger.fold(NOON).await.unwrap();
+    let sums = || {
+        [
+            "SELECT SUM(subject * used) FROM usage",
+            "SELECT SUM(key_id * answered) FROM outcomes_by_day",
+            "SELECT SUM(key_id * answered) FROM outcomes_by_hour",
+        ]
+        .map(|sql| store.ask(sql))
+    };
+    assert_eq!(sums(), [(); 3].map(|()| expected.clone()));
+    let above = || store.ask("SELECT COUNT(*) FROM usage WHERE mark > used");
+    assert_eq!(above(), KEYS.to_string());
+    ledger.close(NOON).await.unwrap();
+    assert_eq!(sums(), [(); 3].map(|()| expected.clone()));
+    assert_eq!(above(), "0");
+}
