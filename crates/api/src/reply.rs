@@ -16,6 +16,9 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 #[expect(clippy::cast_possible_wrap, reason = "a minute")]
 const PAUSE_SECONDS: i64 = (BURST_WINDOW_MS / 1000) as i64;
 
+/// As many fields as an answer has by the time it leaves.
+const FIELDS: usize = 14;
+
 /// Makes the reply to every outcome.
 #[derive(Clone, Debug)]
 pub struct Replies {
@@ -39,7 +42,7 @@ impl Replies {
     /// Writes the head of an answer, as HTTP/1 does it.
     pub(crate) fn write_answered(&self, allowance: DayAllowance, head: &mut Vec<u8>) {
         head.extend_from_slice(&self.answered);
-        let reset = u32::try_from(allowance.day.ends_at()).unwrap_or(u32::MAX);
+        let reset = moment(allowance.day.ends_at());
         for (name, number) in [(LIMIT, allowance.limit), (REMAINING, allowance.remaining), (RESET, reset)] {
             write_field(head, &name, |line| write_number(line, number));
         }
@@ -145,14 +148,15 @@ fn status(problem: Problem) -> StatusCode {
 fn json_reply(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     let mut reply = Response::new(Full::new(body.into()));
     *reply.status_mut() = status;
-    let headers = reply.headers_mut();
+    let mut headers = HeaderMap::with_capacity(FIELDS);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    open_to_everybody(headers);
+    open_to_everybody(&mut headers);
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
         HeaderValue::from_static("Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset"),
     );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    *reply.headers_mut() = headers;
     reply
 }
 
@@ -172,10 +176,19 @@ fn day_headers(headers: &mut HeaderMap, allowance: DayAllowance) {
 }
 
 fn rate_headers(headers: &mut HeaderMap, limit: u32, remaining: u32, reset: i64) {
-    headers.insert(LIMIT, limit.into());
-    let mut remaining = HeaderValue::from(remaining);
-    // It is another one each time: HTTP/2 need not remember it, and forget others for it.
-    remaining.set_sensitive(true);
-    headers.insert(REMAINING, remaining);
-    headers.insert(RESET, reset.into());
+    let mut digits = Vec::with_capacity(10);
+    for (name, number) in [(LIMIT, limit), (REMAINING, remaining), (RESET, moment(reset))] {
+        digits.clear();
+        write_number(&mut digits, number);
+        // Digits are a value.
+        let Ok(mut value) = HeaderValue::from_bytes(&digits) else { continue };
+        // It is another one each time: HTTP/2 need not remember it, and forget others for it.
+        value.set_sensitive(name == REMAINING);
+        headers.insert(name, value);
+    }
+}
+
+/// A moment in seconds, as fields tell it.
+fn moment(seconds: i64) -> u32 {
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
