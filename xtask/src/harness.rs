@@ -45,12 +45,12 @@ pub(crate) fn bench_short(root: &Path) -> Command {
 
 /// Counts instructions of a server that is built for nothing else: what is counted must be built alike wherever it is recorded
 /// and compared.
-fn instructions(root: &Path, arguments: &[String]) -> anyhow::Result<Command> {
+pub(crate) fn instructions(root: &Path, arguments: &[String]) -> anyhow::Result<Command> {
     let mut build = run::cargo(root);
     let built = run::status(build.args(["build", "--profile", COUNTED, "--locked", "-p", "ipse"]))?;
     ensure!(built.success(), "Correct what the compiler names above.");
     let mut bench = ipse_bench(root, &["--locked"]);
-    bench.args(arguments);
+    bench.args(if arguments.is_empty() { vec![INSTRUCTIONS] } else { Vec::new() }).args(arguments);
     bench.env("IPSE_BENCH_PROGRAM", run::target_folder(root).join(COUNTED).join("ipse"));
     Ok(bench)
 }

@@ -65,6 +65,12 @@ fn steps(root: &Path, report: &mut Report) -> anyhow::Result<()> {
             &mut harness::bench_short(root),
             "Read above which peer is not right, and repeat it with `cargo xtask bench short`.",
         )
+    })?;
+    report.step("instructions", || {
+        must(
+            &mut harness::instructions(root, &[])?,
+            "Read above what grew, and repeat it with `cargo xtask bench instructions`.",
+        )
     })
 }
 
