@@ -68,6 +68,9 @@ impl<C: Counters> Lookup<C> {
         unwritten: &mut Unwritten,
         body: &mut Vec<u8>,
     ) -> Option<AtOnce> {
+        // Before the key, though it is needed last: it is far away in memory, and comes while others are looked for.
+        let atlas = self.atlas.load();
+        let found = atlas.find(ask.client.address).written();
         let Credential::Key(text) = Credential::of(ask.authorization, query) else { return None };
         let key = self.keys.find(&text.hash(), ask.now)?;
         let done = if self.counters.asks_elsewhere() {
@@ -77,7 +80,8 @@ impl<C: Counters> Lookup<C> {
         } else {
             AtOnce::Granted(self.counters.grant_key(&key, ask.now, unwritten)?)
         };
-        self.write(Fields::Of(key.scope.narrowed_to(wanted_scope(query))), ask.client, ask.now, body);
+        let answer = Answer { client: ask.client, now: ask.now, found };
+        answer.write_for_scope(key.scope.narrowed_to(wanted_scope(query)), body);
         Some(done)
     }
 
