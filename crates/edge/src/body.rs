@@ -2,14 +2,16 @@
 //!
 //! Nothing of a body is read before somebody asks for it, and what nobody asks for is left to the connection.
 
+use crate::http2::Arriving;
 use crate::quic::Upload;
 use bytes::Bytes;
-use h2::RecvStream;
+use http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// How long a whole body may take, from when it is asked for.
@@ -17,6 +19,10 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much more than is wanted is read and thrown away: a caller who is answered while they still send may never see the
 /// answer.
 const SPARE_BYTES: usize = 32 * 1024;
+/// How long what is left of a request is read after its answer: some clients take it for a failure if it is not.
+const REST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of it.
+const REST_BYTES: usize = 32 * 1024;
 
 /// The body of one request.
 pub struct RequestBody(Mutex<Source>);
@@ -30,8 +36,8 @@ enum Source {
     Whole(Bytes),
     /// HTTP/1.
     Hyper(Incoming),
-    /// HTTP/2, and how much the caller has said it will be.
-    Http2(RecvStream, u64),
+    /// HTTP/2. It is the connection's as well, like that of HTTP/3.
+    Http2(Arc<Arriving>),
     /// HTTP/3. It is the connection's as well, which looks after what is left of it.
     Quic(Arc<Upload>),
 }
@@ -63,11 +69,6 @@ impl RequestBody {
         Self::from(Source::Whole(bytes.into()))
     }
 
-    /// One that comes on a stream of HTTP/2. The caller has said that it will be so long, or nothing.
-    pub(crate) fn of_http2(stream: RecvStream, told_bytes: u64) -> Self {
-        Self::from(Source::Http2(stream, told_bytes))
-    }
-
     /// Reads all of it, if that is at most so much. A body can be read once; after that it is empty.
     pub async fn read(&self, limit_bytes: usize) -> Result<Bytes, BodyFault> {
         let source = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -75,7 +76,7 @@ impl RequestBody {
             Source::Nothing => Ok(Bytes::new()),
             Source::Whole(bytes) if bytes.len() > limit_bytes => Err(BodyFault::TooLarge),
             Source::Whole(bytes) => Ok(bytes),
-            Source::Hyper(_) | Source::Http2(..) | Source::Quic(_) => {
+            Source::Hyper(_) | Source::Http2(_) | Source::Quic(_) => {
                 let read = tokio::time::timeout(BODY_TIMEOUT, collect(source, limit_bytes)).await;
                 read.unwrap_or(Err(BodyFault::TooSlow))
             }
@@ -95,6 +96,12 @@ impl From<Incoming> for RequestBody {
     }
 }
 
+impl From<Arc<Arriving>> for RequestBody {
+    fn from(arriving: Arc<Arriving>) -> Self {
+        Self::from(Source::Http2(arriving))
+    }
+}
+
 impl From<Arc<Upload>> for RequestBody {
     fn from(upload: Arc<Upload>) -> Self {
         Self::from(Source::Quic(upload))
@@ -106,6 +113,26 @@ impl fmt::Debug for RequestBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RequestBody(…)")
     }
+}
+
+/// A part of a body, or none after the last.
+pub(crate) type NextPart = Option<Result<Bytes, BodyFault>>;
+
+/// Reads what is left of a body after its answer. Says whether that was all of it.
+pub(crate) async fn read_rest(mut poll_next: impl FnMut(&mut Context<'_>) -> Poll<NextPart>) -> bool {
+    let rest = async {
+        let mut left = REST_BYTES;
+        while let Some(Ok(part)) = poll_fn(&mut poll_next).await {
+            left = left.checked_sub(part.len())?;
+        }
+        Some(())
+    };
+    matches!(tokio::time::timeout(REST_TIMEOUT, rest).await, Ok(Some(())))
+}
+
+/// How large the body of a request is, if its head says so.
+pub(crate) fn told_bytes(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 async fn collect(mut source: Source, limit_bytes: usize) -> Result<Bytes, BodyFault> {
@@ -138,13 +165,13 @@ impl Source {
             Self::Nothing => 0,
             Self::Whole(bytes) => bytes.len() as u64,
             Self::Hyper(body) => body.size_hint().lower(),
-            Self::Http2(_, told) => *told,
+            Self::Http2(arriving) => arriving.told_bytes(),
             Self::Quic(upload) => upload.told_bytes().unwrap_or_default(),
         }
     }
 
     /// The next part, or none after the last.
-    async fn next(&mut self) -> Option<Result<Bytes, BodyFault>> {
+    async fn next(&mut self) -> NextPart {
         match self {
             Self::Nothing => None,
             Self::Whole(_) => match std::mem::take(self) {
@@ -162,14 +189,7 @@ impl Source {
                     Err(_) => return Some(Err(BodyFault::Broken)),
                 }
             },
-            Self::Http2(stream, _) => match stream.data().await? {
-                Ok(part) => {
-                    // It is read, so as much may come.
-                    let _ = stream.flow_control().release_capacity(part.len());
-                    Some(Ok(part))
-                }
-                Err(_) => Some(Err(BodyFault::Broken)),
-            },
+            Self::Http2(arriving) => poll_fn(|cx| arriving.poll_next(cx)).await,
             Self::Quic(upload) => poll_fn(|cx| upload.poll_next(cx)).await,
         }
     }

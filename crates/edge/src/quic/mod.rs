@@ -4,7 +4,7 @@ mod capped;
 mod session;
 mod upload;
 
-use crate::body::RequestBody;
+use crate::body::{RequestBody, read_rest, told_bytes};
 use crate::crowd::Crowd;
 use crate::idle::{Idle, Open};
 use crate::reply::{Reply, has_a_length, whole};
@@ -20,14 +20,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use h3::error::Code;
 use h3::server::RequestResolver;
-use http::{HeaderMap, Response, header};
+use http::{Response, header};
 use ipse_model::Address;
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
 };
 use session::Sessions;
-use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::Pin;
@@ -51,10 +50,6 @@ const RECEIVE_WINDOW: u32 = 512 * 1024;
 /// What may be under way on one stream.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const SEND_WINDOW: u64 = 512 * 1024;
-/// How long what is left of a request is read after its answer: some clients take it for a failure if it is not.
-const REST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of it.
-const REST_BYTES: usize = 32 * 1024;
 /// How long the last answers may take to arrive before the connection is closed.
 const PARTING: Duration = Duration::from_millis(500);
 
@@ -274,22 +269,10 @@ where
         return Outcome::Nothing;
     }
     let Ok(upload) = upload else { return Outcome::Answered };
-    let rest = async {
-        let mut left = REST_BYTES;
-        while let Some(Ok(part)) = poll_fn(|cx| upload.poll_next(cx)).await {
-            left = left.checked_sub(part.len())?;
-        }
-        Some(())
-    };
-    if !matches!(tokio::time::timeout(REST_TIMEOUT, rest).await, Ok(Some(()))) {
+    if !read_rest(|cx| upload.poll_next(cx)).await {
         upload.stop();
     }
     Outcome::Answered
-}
-
-/// How large the body of a request is, if its head says so.
-fn told_bytes(headers: &HeaderMap) -> Option<u64> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// What became of a request.
@@ -319,6 +302,7 @@ mod tests {
     use http_body_util::Full;
     use quinn::ClientConfig;
     use quinn::crypto::rustls::QuicClientConfig;
+    use std::future::poll_fn;
     use tokio::net::UdpSocket as Socket;
     use tokio_rustls::rustls;
     use tokio_rustls::rustls::crypto::aws_lc_rs;

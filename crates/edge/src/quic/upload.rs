@@ -2,7 +2,7 @@
 //! connection, which takes what is left.
 
 use super::capped::Reading;
-use crate::body::BodyFault;
+use crate::body::{BodyFault, NextPart as Next};
 use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::server::RequestStream;
@@ -12,9 +12,6 @@ use std::task::{Context, Poll};
 
 /// The half of a request's stream on which the caller sends.
 pub(super) type Receiving = RequestStream<Reading<h3_quinn::RecvStream>, Bytes>;
-
-/// A part, or none after the last.
-type Next = Option<Result<Bytes, BodyFault>>;
 
 /// The body of a request, of which a part may have come.
 pub(crate) struct Upload {
