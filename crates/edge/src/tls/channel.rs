@@ -29,9 +29,18 @@ impl<T> Channel<T> {
 impl Channel<std::net::TcpStream> {
     /// Reads what has come. Says whether more may come.
     pub(crate) fn read(&mut self, opened: &mut Vec<u8>) -> io::Result<bool> {
+        // What came with the end of a handshake may be all that a session has room for, and then it takes nothing more.
+        if !self.take_opened(opened)? {
+            return Ok(false);
+        }
         let is_open = self.receive()?;
+        Ok(self.take_opened(opened)? && is_open)
+    }
+
+    /// Takes what the session has opened. Says whether the peer may say more.
+    fn take_opened(&mut self, opened: &mut Vec<u8>) -> io::Result<bool> {
         match self.session.reader().read_to_end(opened) {
-            Err(error) if is_later(&error) => Ok(is_open),
+            Err(error) if is_later(&error) => Ok(true),
             // It has said its last word.
             Ok(_) => Ok(false),
             Err(error) => Err(error),
@@ -225,5 +234,50 @@ impl AsyncWrite for Channel<TcpStream> {
         self.session.send_close_notify();
         ready!(self.poll_send(cx))?;
         Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::tests::tls;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use tokio_rustls::rustls::ClientConnection;
+    use tokio_rustls::rustls::pki_types::ServerName;
+
+    #[test]
+    fn a_session_that_is_full_is_read() {
+        /// More than a session opens before somebody takes it.
+        const SAID: usize = 40_000;
+        let (tls, client) = tls();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut caller = ClientConnection::new(client, name).unwrap();
+        let mut session = ServerConnection::new(Arc::clone(&tls.tcp)).unwrap();
+        let saying = std::thread::spawn(move || {
+            caller.complete_io(&mut peer).unwrap();
+            caller.writer().write_all(&[b'x'; SAID]).unwrap();
+            while caller.wants_write() {
+                caller.write_tls(&mut peer).unwrap();
+            }
+            // Open until all was read.
+            peer
+        });
+        while session.is_handshaking() {
+            session.complete_io(&mut &socket).unwrap();
+        }
+        // As one goes on who reads all that has come, and takes nothing of it.
+        while session.read_tls(&mut &socket).is_ok() {
+            session.process_new_packets().unwrap();
+        }
+        let mut channel = Channel { socket, session };
+        let mut opened = Vec::new();
+        while opened.len() < SAID {
+            assert!(channel.read(&mut opened).unwrap());
+        }
+        drop(saying.join().unwrap());
     }
 }

@@ -121,8 +121,27 @@ fn iana_name(suite: &'static str) -> Cow<'static, str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+    /// A door for `localhost`, and how a client speaks who trusts it.
+    pub(crate) fn tls() -> (Tls, Arc<ClientConfig>) {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.path().join("it.pem"), folder.path().join("it.key"));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let certificates = Certificates::read(&[CertificateFiles { certificate, key }]).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        (Tls::new(&Arc::new(certificates)).unwrap(), Arc::new(client))
+    }
 
     #[test]
     fn suites_have_their_registered_names() {
