@@ -73,7 +73,12 @@ where
         // How a connection ends is the peer's business: nothing about it is worth a line in a log.
         tokio::select! {
             biased;
-            _ = connection.as_mut() => return None,
+            _ = connection.as_mut() => {
+                // Of a caller who wanted to speak otherwise hyper takes no leave. Elsewhere nothing is said twice.
+                let mut wire = Pin::into_inner(connection).into_parts().io.into_inner();
+                let _ = tokio::time::timeout(FAREWELL, wire.shutdown()).await;
+                return None;
+            }
             () = over.as_mut() => break connection,
             // Behind the connection, because what it does decides.
             () = progress.rest(next) => {}
@@ -201,5 +206,45 @@ impl Progress {
             seen = Some(count()).filter(|now| *now != before);
         }
         poll_fn(|_| if self.is_resting() { Poll::Ready(()) } else { Poll::Pending }).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::serve::Visit;
+    use crate::serve::tests::{address, edge};
+    use crate::tcp::Manner;
+    use crate::tls::tests::tls;
+    use http::Response;
+    use http_body_util::Full;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::pki_types::ServerName;
+
+    #[tokio::test]
+    async fn who_wanted_to_speak_otherwise_is_taken_leave_of() {
+        const PLAIN: &str = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+        const OTHERWISE: &str = "GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n";
+        let (tls, client) = tls();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+        edge.doors[0].manner = Manner::Tls(tls);
+        let stream = TcpStream::connect(address(&edge)).await.unwrap();
+        let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = TlsConnector::from(client).connect(name, stream).await.unwrap();
+        // Who has asked before is not rested for at once.
+        for request in [PLAIN, OTHERWISE] {
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"fine") {
+                assert!(stream.read_buf(&mut answer).await.unwrap() > 0);
+            }
+        }
+        stream.shutdown().await.unwrap();
+        // An end without the word that TLS has for it would be an error.
+        assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+        serving.abort();
     }
 }
