@@ -12,6 +12,8 @@ use memchr::memchr;
 const MOST_FIELDS: usize = 32;
 /// Nor is a longer target.
 const LONGEST_TARGET: usize = 2048;
+/// Nor is a longer head, however much was read at once.
+const LONGEST: usize = 8 * 1024;
 
 /// Where a field stands in its head.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +87,7 @@ impl<'a> Head<'a> {
             fields
                 .push(Field { name: place(name, begin)?, value: place(value, begin + colon + 1 + blanks)? });
         }
-        let target = std::str::from_utf8(target).ok().filter(|_| hosts == 1)?;
+        let target = std::str::from_utf8(target).ok().filter(|_| hosts == 1 && at <= LONGEST)?;
         Some(Self { bytes, fields, target, authorization, scheme, length: at })
     }
 
@@ -246,6 +248,10 @@ mod tests {
         }
         check(&with(&"x: y\r\n".repeat(31)), true);
         check(&with(&"x: y\r\n".repeat(32)), false);
+        // One more byte than is read of a connection at once is too many, even if more was read.
+        let room = LONGEST - with("x: \r\n").len();
+        check(&with(&format!("x: {}\r\n", "y".repeat(room))), true);
+        check(&with(&format!("x: {}\r\n", "y".repeat(room + 1))), false);
     }
 
     #[test]
