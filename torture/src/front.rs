@@ -1,8 +1,8 @@
 //! The front against hyper: two servers of the same program, one with the front and one without, are told the same bytes in
 //! the same writes, and everything that a caller can see of them must be the same.
 //!
-//! Only `Date` and the round-trip time are masked. The clock of both stands still while connections are under way, and moves
-//! between them.
+//! What is masked stands in `told.rs`. The clock of both stands still while connections are under way, and a day passes between
+//! two batches of them, so each connection begins with a key that nobody has used.
 
 mod fields;
 mod pair;
@@ -15,46 +15,51 @@ mod trial;
 use crate::campaign::Options;
 use crate::mischief::shown;
 use anyhow::{Result, anyhow, bail};
+use ipse_store::Subject;
 use ipse_testkit::Random;
 use pair::{Exempt, Pair};
 use plan::{Class, Ending, Plan};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use talk::{Outcome, Pace, talk};
+use talk::{Outcome, talk};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use trial::{Verdict, try_again};
 
 /// So many connections to each server at once.
-const AT_ONCE: usize = 96;
-/// So many connections between two moves of the clock, each with a key of its own.
-const BATCH: u64 = 2_048;
-/// A day has so many of these.
-const BATCHES_A_DAY: u64 = 12;
-/// Two servers that have not said the same within this time differ.
-const PATIENCE: Duration = Duration::from_secs(5);
+const AT_ONCE: usize = 128;
+/// So many connections on one day, each with a key of its own. They leave some of the demo's day.
+const BATCH: u64 = 4_096;
+/// In one batch of so many the demo is used up before it begins.
+const DEMO_USED_UP: u64 = 4;
 /// After so many differences the rest is not of interest.
 const MOST_DIFFERENCES: usize = 8;
+/// So much of what both said alike is shown before the first difference.
+const ALIKE_SHOWN: usize = 120;
 
 pub(crate) fn work(options: &Options) -> Result<String> {
     let pair = Pair::start(options.count.min(BATCH))?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let (mut tally, mut exempt, mut differences) = (Tally::default(), Exempt::default(), Vec::new());
-    let (mut next, mut batches) = (0, 0);
-    while next < options.count {
+    let (mut next, mut before) = (0, Vec::<Plan>::new());
+    while next < options.count && differences.len() < MOST_DIFFERENCES {
         let plans = plans(&pair, options, &mut next);
         if plans.is_empty() {
             bail!("there are too few keys");
         }
+        pair.fresh_day(before.iter().chain(&plans))?;
+        before = plans.iter().filter(|plan| plan.may_be_paused()).cloned().collect();
+        let today = pair.today();
+        // Who resets may do so before a slow server has charged them.
+        let resets = plans.iter().filter(|plan| plan.ending == Ending::ListenAndReset);
+        exempt.subjects.extend(resets.map(|plan| (today, Subject::Key(plan.key.id))));
         let doubts = run(&runtime, &pair, plans, &mut tally)?;
-        batches += 1;
-        pair.next_minute();
         for Doubt { plan, outcomes } in doubts {
-            let today = pair.today();
-            exempt.subjects.extend([(today, plan.subject), (today, ipse_store::Subject::Demo)]);
-            let verdict = try_again(&runtime, &pair, &plan, &outcomes, &mut exempt)?;
-            match verdict {
+            exempt.subjects.insert((today, Subject::Key(plan.key.id)));
+            if plan.is_of_demo() {
+                exempt.subjects.insert((today, Subject::Demo));
+            }
+            match try_again(&runtime, &pair, &plan, outcomes, &mut exempt)? {
                 Verdict::ByTheMoment => tally.by_the_moment += 1,
                 Verdict::Different(outcomes) => {
                     let told = told(&plan, &outcomes);
@@ -62,12 +67,9 @@ pub(crate) fn work(options: &Options) -> Result<String> {
                     differences.push(told);
                 }
             }
-        }
-        if differences.len() >= MOST_DIFFERENCES {
-            break;
-        }
-        if batches % BATCHES_A_DAY == 0 {
-            pair.next_day();
+            if differences.len() >= MOST_DIFFERENCES {
+                break;
+            }
         }
     }
     let settled = pair.settle(&exempt);
@@ -107,11 +109,16 @@ struct Doubt {
     outcomes: [Outcome; 2],
 }
 
+/// Whether the connection of this seed, and with it its batch, finds the demo used up.
+fn demo_is_used_up(seed: u64) -> bool {
+    (seed / BATCH) % DEMO_USED_UP == DEMO_USED_UP - 1
+}
+
 /// The plans of the next batch: as many as there are keys for.
 fn plans(pair: &Pair, options: &Options, next: &mut u64) -> Vec<Plan> {
     let mut deal = pair.deal();
     let mut plans = Vec::new();
-    while *next < options.count && (plans.len() as u64) < BATCH {
+    while *next < options.count {
         // The seeds of connections follow each other, so that any of them can be replayed alone.
         let seed = options.seed.wrapping_add(*next);
         let mut random = Random::new(Random::new(seed).next());
@@ -119,28 +126,28 @@ fn plans(pair: &Pair, options: &Options, next: &mut u64) -> Vec<Plan> {
         let Some(key) = deal.take(class) else { break };
         plans.push(Plan::invent(seed, &mut random, class, key));
         *next += 1;
+        if (seed + 1).is_multiple_of(BATCH) {
+            break;
+        }
     }
     plans
 }
 
-/// Carries out plans, many at once; but those that ask for the demo one after the other, because they share what is charged.
-fn run(runtime: &Runtime, pair: &Pair, plans: Vec<Plan>, tally: &mut Tally) -> Result<Vec<Doubt>> {
-    let (demo, mut others): (Vec<_>, Vec<_>) = plans.into_iter().partition(Plan::is_of_demo);
+/// Carries out plans, many at once.
+fn run(runtime: &Runtime, pair: &Pair, mut plans: Vec<Plan>, tally: &mut Tally) -> Result<Vec<Doubt>> {
     // Who takes their time begins first.
-    others.sort_by_key(|plan| !plan.is_slow());
-    let queue = |plans: Vec<Plan>| Arc::new(Mutex::new(VecDeque::from(plans)));
-    let (demo, others) = (queue(demo), queue(others));
+    plans.sort_by_key(|plan| !plan.is_slow);
+    let plans = Arc::new(Mutex::new(VecDeque::from(plans)));
     runtime.block_on(async {
         let mut workers = JoinSet::new();
-        for number in 0..AT_ONCE {
-            let plans = Arc::clone(if number == 0 { &demo } else { &others });
-            let doors = pair.doors.clone();
+        for _ in 0..AT_ONCE {
+            let (plans, doors) = (Arc::clone(&plans), pair.doors.clone());
             workers.spawn(async move {
                 let mut done = Vec::new();
                 loop {
                     let plan = plans.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
                     let Some(plan) = plan else { return Ok(done) };
-                    let outcomes = talk(&doors, &plan, PATIENCE, Pace::AsPlanned).await?;
+                    let outcomes = talk(&doors, &plan).await?;
                     done.push((plan, outcomes));
                 }
             });
@@ -168,7 +175,17 @@ fn run(runtime: &Runtime, pair: &Pair, plans: Vec<Plan>, tally: &mut Tally) -> R
 
 /// A difference, for people.
 fn told(plan: &Plan, [with, without]: &[Outcome; 2]) -> String {
-    let side = |outcome: &Outcome| format!("{:?} after {}", outcome.end, shown(&outcome.told));
+    let alike = with.told.iter().zip(&without.told).take_while(|(one, other)| one == other).count();
+    // A little of what is the same tells where that is.
+    let from = alike.saturating_sub(ALIKE_SHOWN);
+    let side = |outcome: &Outcome| {
+        format!(
+            "{:?} after {} bytes, {from} and then {}",
+            outcome.end,
+            outcome.told.len(),
+            shown(&outcome.told[from..])
+        )
+    };
     format!(
         "a difference: {}\n  with the front: {}\n  without: {}\n  replay with: cargo xtask torture front --count 1 --seed {}",
         plan.shown(),

@@ -78,6 +78,7 @@ impl Inside {
 }
 
 /// A key that the server will know when it starts.
+#[derive(Clone)]
 pub(crate) struct MadeKey {
     pub(crate) id: KeyId,
     pub(crate) text: String,

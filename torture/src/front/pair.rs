@@ -1,22 +1,26 @@
 //! Two servers of the same program with the same records, keys, settings and clock: one with the front, one without.
 
-use super::plan::{CLASSES, Class};
+use super::demo_is_used_up;
+use super::plan::{CLASSES, Class, Plan};
 use crate::inside::{Inside, MadeKey, make_keys, with_records};
 use crate::secret::Secret;
 use anyhow::{Result, bail, ensure};
 use ipse_edge::{Clock, ClockHand};
-use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, Day, Now, Scope};
+use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, Now, Scope};
 use ipse_store::{DataFolder, Subject};
-use ipse_testkit::Connection;
+use ipse_testkit::{Connection, Stopwatch};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 
 /// A day of a key that ends soon.
-const SMALL_DAY: u32 = 5;
+const SMALL_DAY: u32 = 2;
+/// A server hears within this time that a key is not paused any more.
+const RESUME_LIMIT: Duration = Duration::from_secs(10);
 const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 10 * BURST_WINDOW_MS };
 const DAY_MS: u32 = 86_400_000;
 
@@ -89,15 +93,23 @@ impl Keys {
     }
 }
 
-/// How many loops of fronts run in this process.
-fn front_threads() -> Result<usize> {
-    let mut fronts = 0;
+/// The loops of fronts that run in this process, by their threads.
+fn front_threads() -> Result<BTreeSet<PathBuf>> {
+    let mut fronts = BTreeSet::new();
     for thread in std::fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
         // One that has just ended has no name any more.
-        let name = std::fs::read_to_string(thread?.path().join("comm")).unwrap_or_default();
-        fronts += usize::from(name.trim_end() == "front");
+        let name = std::fs::read_to_string(thread.join("comm")).unwrap_or_default();
+        if name.trim_end() == "front" {
+            fronts.insert(thread);
+        }
     }
     Ok(fronts)
+}
+
+/// A folder in memory, where there is one: what is compared is what is said and charged, and not how long a disk takes.
+fn folder() -> Result<TempDir> {
+    Ok(tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir())?)
 }
 
 /// Copies a folder with all that is in it.
@@ -135,7 +147,7 @@ impl Deal<'_> {
 impl Pair {
     /// With about so many keys, and more.
     pub(super) fn start(keys: u64) -> Result<Self> {
-        let folder = tempfile::tempdir()?;
+        let folder = folder()?;
         let keys = Keys::make(&place(&folder, 0), keys)?;
         copy(&place(&folder, 0), &place(&folder, 1))?;
         let secret = Secret::make(folder.path())?;
@@ -172,11 +184,13 @@ impl Pair {
             ensure!(ready.status == 200, "answered {}", ready.status);
             Ok((inside, Doors { clear, dual, tls, proxy, unix, connector: connector.clone() }))
         };
-        let (with, doors) = start(0)?;
-        let fronts = front_threads()?;
+        // Otherwise a server would be compared with itself. One that has a front has answered with it, so at least one of its
+        // loops has its name; threads of servers that were stopped before may still be there.
+        let before = front_threads()?;
         let (without, other_doors) = start(1)?;
-        // Otherwise a server would be compared with itself.
-        ensure!(fronts > 0 && front_threads()? == fronts, "one server has a front, and one has none");
+        ensure!(front_threads()?.is_subset(&before), "the server that is to have no front has one");
+        let (with, doors) = start(0)?;
+        ensure!(!front_threads()?.is_subset(&before), "the server that is to have a front has none");
         let first_day = hand.now().day();
         Ok(Self { servers: [with, without], doors: [doors, other_doors], hand, first_day, keys, folder })
     }
@@ -185,14 +199,22 @@ impl Pair {
         Deal { keys: &self.keys, taken: vec![0; self.keys.0.len()] }
     }
 
-    /// Lets a minute pass, in which nobody asks.
-    pub(super) fn next_minute(&self) {
-        self.hand.advance_ms(u32::try_from(BURST_WINDOW_MS).unwrap_or(60_000) + 1_000);
-    }
-
-    /// Lets a day pass, after which nobody has used anything.
-    pub(super) fn next_day(&self) {
+    /// Begins a day on which nobody has used anything, and no key is paused that was not from the beginning. For some plans the
+    /// demo is used up.
+    pub(super) fn fresh_day<'a>(&self, plans: impl IntoIterator<Item = &'a Plan>) -> Result<()> {
         self.hand.advance_ms(DAY_MS);
+        let plans: Vec<&Plan> = plans.into_iter().collect();
+        let paused: Vec<&&Plan> = plans.iter().filter(|plan| plan.may_be_paused()).collect();
+        if !paused.is_empty() {
+            for server in &self.servers {
+                paused.iter().try_for_each(|plan| resume(server, &plan.key))?;
+            }
+            self.hand.advance_ms(DAY_MS);
+        }
+        if plans.iter().any(|plan| demo_is_used_up(plan.seed) && plan.is_of_demo()) {
+            self.servers.iter().try_for_each(use_up_demo)?;
+        }
+        Ok(())
     }
 
     pub(super) fn today(&self) -> Day {
@@ -229,6 +251,29 @@ impl Pair {
         }
         Ok(with.values().map(|used| u64::from(*used)).sum())
     }
+}
+
+/// Asks until the key is answered. Every server has then answered once, so a day on which that happened is no fresh one.
+fn resume(server: &Inside, key: &MadeKey) -> Result<()> {
+    let mut connection = Connection::open(server.address)?;
+    let watch = Stopwatch::start();
+    while connection.get("/api/v1/ip", Some(&key.text))?.status != 200 {
+        ensure!(watch.elapsed() < RESUME_LIMIT, "a key is still paused");
+        // When it was not paused for good yet, it will be the next time.
+        server.wait(server.records.resume(key.id))?;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+fn use_up_demo(server: &Inside) -> Result<()> {
+    let mut connection = Connection::open(server.address)?;
+    for _ in 0..=DEMO_DAILY_LIMIT {
+        if connection.get("/api/v1/ip/demo", None)?.status != 200 {
+            return Ok(());
+        }
+    }
+    bail!("the demo is not used up after {DEMO_DAILY_LIMIT} answers")
 }
 
 fn place(folder: &TempDir, number: usize) -> PathBuf {

@@ -5,8 +5,7 @@ use crate::coding::{PING, PREFACE, SETTINGS, frame};
 use crate::inside::MadeKey;
 use crate::mischief::{Conversation, Protocol, shown};
 use crate::spoof::introduction;
-use ipse_model::Scope;
-use ipse_store::Subject;
+use ipse_model::{BURST_LIMIT, Scope};
 use ipse_testkit::Random;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -62,7 +61,7 @@ pub(super) enum Door {
 #[derive(Clone)]
 pub(super) enum Step {
     Write(Vec<u8>),
-    /// So many milliseconds nothing is said.
+    /// So many milliseconds nothing is said; at 0 somebody else may do something first.
     Breathe(u64),
     /// Until the server has nothing more to say; at least so many answers are waited for.
     Listen(usize),
@@ -80,8 +79,10 @@ pub(super) enum Ending {
     Vanish,
 }
 
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
+    pub(super) class: Class,
     pub(super) door: Door,
     pub(super) peer: IpAddr,
     /// What a proxy says first, before anything is encrypted.
@@ -89,13 +90,17 @@ pub(super) struct Plan {
     pub(super) steps: Vec<Step>,
     pub(super) ending: Ending,
     pub(super) requests: u64,
-    /// Whom its charges are of, beside the demo.
-    pub(super) subject: Subject,
+    /// Whose charges they are, beside the demo's.
+    pub(super) key: MadeKey,
+    /// Whether it takes more than a moment.
+    pub(super) is_slow: bool,
 }
 
 const MOST_REQUESTS: u64 = 8;
 /// Longer than hyper keeps a connection that rests, before it is given back.
 const LONG_BREATH_MS: u64 = 1_150;
+/// Every server reads as much at once, if it has come in one piece.
+const READ_BYTES: usize = 8 * 1024;
 
 impl Plan {
     /// The one of a seed, with a key of the class that was drawn first.
@@ -127,8 +132,16 @@ impl Plan {
             steps.retain(|step| !matches!(step, Step::Listen(1..)));
             steps.push(Step::Listen(0));
         }
-        let subject = Subject::Key(key.id);
-        Self { seed, door, peer, introduction, steps, ending, requests, subject }
+        // Who is not introduced well cannot shake hands, and is let go after a while.
+        let is_slow = (door == Door::ProxyTls && !is_good)
+            || steps.iter().any(|step| matches!(step, Step::Breathe(LONG_BREATH_MS)));
+        let key = key.clone();
+        let plan = Self { seed, class, door, peer, introduction, steps, ending, requests, key, is_slow };
+        match plan.ending {
+            // What all callers share is to be charged for certain.
+            Ending::ListenAndReset if plan.is_of_demo() => Self { ending: Ending::ListenAndClose, ..plan },
+            _ => plan,
+        }
     }
 
     /// Everything that is written.
@@ -143,9 +156,56 @@ impl Plan {
         self.bytes().windows(DEMO.len()).any(|window| window == DEMO)
     }
 
-    /// Whether it takes more than a moment.
-    pub(super) fn is_slow(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step, Step::Breathe(LONG_BREATH_MS)))
+    /// Whether so much is asked that its key may be paused, which it stays.
+    pub(super) fn may_be_paused(&self) -> bool {
+        self.requests >= u64::from(BURST_LIMIT) && matches!(self.class, Class::Usual(_) | Class::Small)
+    }
+
+    /// Whether a server that ends the connection may leave something unread. Then the kernel resets it, and whether something was
+    /// there at that moment is in nobody's hand.
+    pub(super) fn may_be_left_unread(&self) -> bool {
+        let writes = self.steps.iter().filter(|step| matches!(step, Step::Write(_))).count();
+        writes > 1 || !self.introduction.is_empty() || self.bytes().len() > READ_BYTES
+    }
+
+    /// The same bytes to the same listeners, but cut, joined and paced in another way: what a server may read in one piece or in
+    /// several is tried in both ways sooner or later.
+    pub(super) fn rearranged(&self, random: &mut Random) -> Self {
+        let (joins, pauses) = (random.below(3) == 0, *random.pick(&[0, 1, 4, 4]));
+        let mut steps: Vec<Step> = Vec::new();
+        for step in &self.steps {
+            match (step, steps.last_mut()) {
+                (Step::Write(bytes), Some(Step::Write(before))) if joins => before.extend_from_slice(bytes),
+                (Step::Breathe(..LONG_BREATH_MS), _) if joins => {}
+                _ => steps.push(step.clone()),
+            }
+        }
+        let mut paced = Vec::new();
+        for step in steps {
+            let Step::Write(bytes) = step else {
+                paced.push(step);
+                continue;
+            };
+            let cuts = random.below(4);
+            let mut ends: Vec<usize> = (0..cuts).map(|_| cut_in(random, &bytes)).collect();
+            ends.push(bytes.len());
+            ends.sort_unstable();
+            let mut begin = 0;
+            for end in ends {
+                if end > begin {
+                    paced.push(Step::Write(bytes[begin..end].to_vec()));
+                    if random.below(4) < pauses {
+                        paced.push(Step::Breathe(random.below(3)));
+                    }
+                }
+                begin = end;
+            }
+        }
+        // Who does not listen to the end has their last step left out, so that one stays the last.
+        if let Some(last) = paced.pop_if(|step| matches!(step, Step::Listen(_))) {
+            paced.extend([Step::Breathe(random.below(3)), last]);
+        }
+        Self { steps: paced, ..self.clone() }
     }
 
     pub(super) fn shown(&self) -> String {
@@ -161,6 +221,23 @@ impl Plan {
             };
         }
         text
+    }
+}
+
+/// A place to cut bytes: anywhere, where buffers end, or where a head does.
+fn cut_in(random: &mut Random, bytes: &[u8]) -> usize {
+    const HEAD_END: &[u8] = b"\r\n\r\n";
+    let anywhere = random.index(bytes.len().max(1));
+    match random.below(3) {
+        0 => anywhere,
+        1 => {
+            let (buffers, beside) = (random.index(bytes.len() / READ_BYTES + 1), random.index(200));
+            (buffers * READ_BYTES + beside).saturating_sub(100).min(bytes.len())
+        }
+        _ => {
+            let end = bytes[anywhere..].windows(HEAD_END.len()).position(|window| window == HEAD_END);
+            end.map_or(anywhere, |end| anywhere + end + HEAD_END.len())
+        }
     }
 }
 

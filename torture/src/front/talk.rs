@@ -1,10 +1,9 @@
-//! One plan, carried out with both servers at the same time: the same bytes, the same pauses, the same end.
+//! One plan, carried out with both servers at the same time, or with one: the same bytes, the same pauses, the same end.
 
 use super::pair::Doors;
 use super::plan::{Door, Ending, Plan, Step};
 use super::told::{answers, masked};
 use anyhow::{Context, Result};
-use ipse_testkit::Random;
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +18,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 /// answered.
 const SETTLED: Duration = Duration::from_millis(2);
 const SETTLED_UNSURE: Duration = Duration::from_millis(8);
+
+/// Servers that have not said the same within this time differ.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Nothing that a caller does may take longer: an introduction is waited for for 5 s.
 const LONGEST: Duration = Duration::from_secs(8);
@@ -43,14 +45,6 @@ pub(super) struct Outcome {
     pub(super) end: End,
 }
 
-/// How pauses are kept.
-pub(super) enum Pace<'a> {
-    AsPlanned,
-    /// Between two writes there may be a moment: what a server may read in one piece or in two, it reads in both ways sooner or
-    /// later.
-    Varied(&'a mut Random),
-}
-
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
@@ -64,36 +58,36 @@ struct Side {
     end: End,
 }
 
-/// What came of both, and whether they had the time for it.
-pub(super) async fn talk(
-    doors: &[Doors; 2],
-    plan: &Plan,
-    patience: Duration,
-    mut pace: Pace<'_>,
-) -> Result<[Outcome; 2]> {
+/// What came of it with both servers.
+pub(super) async fn talk(doors: &[Doors; 2], plan: &Plan) -> Result<[Outcome; 2]> {
     let (one, other) = tokio::join!(Side::open(&doors[0], plan), Side::open(&doors[1], plan));
     let mut sides = [one?, other?];
+    carry_out(plan, &mut sides).await;
+    Ok(sides.map(|side| side.outcome(plan)))
+}
+
+/// What came of it with one of them.
+pub(super) async fn talk_to(doors: &Doors, plan: &Plan) -> Result<Outcome> {
+    let mut sides = [Side::open(doors, plan).await?];
+    carry_out(plan, &mut sides).await;
+    let [side] = sides;
+    Ok(side.outcome(plan))
+}
+
+async fn carry_out(plan: &Plan, sides: &mut [Side]) {
     for (number, step) in plan.steps.iter().enumerate() {
-        if let Pace::Varied(random) = &mut pace
-            && number > 0
-        {
-            match random.below(3) {
-                0 => {}
-                1 => tokio::task::yield_now().await,
-                _ => sleep(Duration::from_millis(1)).await,
-            }
-        }
         match step {
             Step::Write(bytes) => {
-                for side in &mut sides {
+                for side in &mut *sides {
                     side.write(bytes).await;
                 }
             }
+            Step::Breathe(0) => tokio::task::yield_now().await,
             Step::Breathe(ms) => sleep(Duration::from_millis(*ms)).await,
             Step::Listen(answers) => {
                 let at_once = matches!(plan.ending, Ending::Close | Ending::Vanish);
                 if !(at_once && number + 1 == plan.steps.len()) {
-                    listen(&mut sides, *answers, patience).await;
+                    listen(sides, *answers).await;
                 }
                 if sides.iter().all(|side| side.end != End::Open) {
                     break;
@@ -103,52 +97,59 @@ pub(super) async fn talk(
     }
     match plan.ending {
         Ending::Close | Ending::ListenAndClose => {
-            for side in &mut sides {
+            for side in &mut *sides {
                 side.finish().await;
             }
-            hear_out(&mut sides, patience).await;
+            hear_out(sides).await;
         }
         Ending::ListenAndReset | Ending::Vanish => {
-            for side in &mut sides {
+            for side in sides {
                 let _ = set_socket_linger(&side.socket, Some(Duration::ZERO));
             }
         }
     }
-    Ok(sides.map(|side| Outcome { told: masked(&side.received), end: side.end }))
 }
 
-/// Reads until both servers have said the same and nothing more, or the connections are over, or patience is.
-async fn listen(sides: &mut [Side; 2], at_least: usize, patience: Duration) {
+/// Reads until all servers have said the same and nothing more, or the connections are over, or patience is.
+async fn listen(sides: &mut [Side], at_least: usize) {
     let settled = if at_least > 0 { SETTLED } else { SETTLED_UNSURE };
     let agreeing = async {
         while sides.iter().any(|side| side.end == End::Open) {
-            if timeout(settled, read_either(sides)).await.is_err() {
-                let [one, other] = &*sides;
-                let (told, other_told) = (masked(&one.received), masked(&other.received));
-                if one.end == other.end && told == other_told && answers(&told) >= at_least {
-                    return;
-                }
+            if timeout(settled, read_any(sides)).await.is_ok() {
+                continue;
+            }
+            let Some((one, others)) = sides.split_first() else { return };
+            let told = masked(&one.received);
+            let agrees = |other: &Side| one.end == other.end && told == masked(&other.received);
+            if others.iter().all(agrees) && answers(&told) >= at_least {
+                return;
             }
         }
     };
-    let _ = timeout(patience, agreeing).await;
+    let _ = timeout(PATIENCE, agreeing).await;
 }
 
-/// Reads until both connections are over, or patience is.
-async fn hear_out(sides: &mut [Side; 2], patience: Duration) {
+/// Reads until all connections are over, or patience is.
+async fn hear_out(sides: &mut [Side]) {
     let ending = async {
         while sides.iter().any(|side| side.end == End::Open) {
-            read_either(sides).await;
+            read_any(sides).await;
         }
     };
-    let _ = timeout(patience, ending).await;
+    let _ = timeout(PATIENCE, ending).await;
 }
 
-async fn read_either(sides: &mut [Side; 2]) {
-    let [one, other] = sides;
-    tokio::select! {
-        () = one.read(), if one.end == End::Open => {}
-        () = other.read(), if other.end == End::Open => {}
+/// Reads from one of those that are open.
+async fn read_any(sides: &mut [Side]) {
+    match sides {
+        [one] => one.read().await,
+        [one, other] => {
+            tokio::select! {
+                () = one.read(), if one.end == End::Open => {}
+                () = other.read(), if other.end == End::Open => {}
+            }
+        }
+        _ => {}
     }
 }
 
@@ -195,6 +196,12 @@ impl Side {
         if self.end == End::Open {
             let _ = timeout(LONGEST, writing).await;
         }
+    }
+
+    /// What was seen, but for what is in nobody's hand.
+    fn outcome(self, plan: &Plan) -> Outcome {
+        let end = if self.end == End::Reset && plan.may_be_left_unread() { End::Closed } else { self.end };
+        Outcome { told: masked(&self.received), end }
     }
 
     async fn finish(&mut self) {

@@ -1,34 +1,63 @@
-//! What a server said, with the two values masked that cannot be equal: the time by `Date`, and the round trip.
+//! What a server said, with the values masked that cannot be equal: the time by `Date`, the round trip, the secret that ties a
+//! form to its browser, which is in a cookie and in the form, and how much the callers of the demo have left each other.
+
+use crate::coding::SETTINGS;
 
 const DATE: &[u8] = b"\r\ndate: ";
 const LENGTH: &[u8] = b"\r\ncontent-length: ";
-const RTT: &[u8] = b"\"rtt\":";
-const REMAINING: &[u8] = b"\r\nx-ratelimit-remaining: ";
+/// What stands before a round trip: in an answer, and in a page that shows one.
+const RTT: [&[u8]; 2] = [b"\"rtt\":", b"rtt&#34;: "];
+/// What it stands in where a page tells it.
+const RTT_TOLD: (&[u8], [&[u8]; 2]) = (b"<dd>", [b" ms</dd>", b"under 1 ms</dd>"]);
+/// What is left of the demo's day, which all callers share.
+const OF_DEMO: &[u8] = b"\r\nx-ratelimit-limit: 1000\r\nx-ratelimit-remaining: ";
+const RESET: &[u8] = b"\r\nx-ratelimit-reset: ";
+/// What stands before the secret of a form.
+const SECRETS: [&[u8]; 2] = [b"\r\nset-cookie: __Host-ipse-form=", b"\"csrf\" value=\""];
 
-/// The same bytes with `Date` left empty and every number that is a round trip 0. A length tells how long the answer would be
-/// then.
+/// The same bytes with `Date` left empty, every number that is a round trip 0, and crosses for secrets, and some left of
+/// the demo's day. A length tells how long the answer would be then.
 pub(super) fn masked(bytes: &[u8]) -> Vec<u8> {
+    if let Some(settings) = http2_settings(bytes) {
+        return settings.to_vec();
+    }
     let mut told = Vec::with_capacity(bytes.len());
     let (mut rest, mut length_at) = (bytes, None);
     while let Some(first) = rest.first() {
-        if !b"\r\"".contains(first) {
+        if !b"\r\"r<".contains(first) {
             told.push(*first);
             rest = &rest[1..];
         } else if let Some(behind) = rest.strip_prefix(DATE) {
             told.extend_from_slice(DATE);
             rest = &behind[behind.iter().position(|byte| *byte == b'\r').unwrap_or(behind.len())..];
+        } else if let Some(behind) = rest.strip_prefix(OF_DEMO) {
+            told.extend_from_slice(OF_DEMO);
+            // That nothing is left is the same for all.
+            let left = &behind[..digits(behind)];
+            told.extend_from_slice(if left == b"0" { left } else { b"some" });
+            rest = &behind[left.len()..];
         } else if let Some(behind) = rest.strip_prefix(LENGTH) {
             told.extend_from_slice(LENGTH);
             length_at = Some(told.len());
             rest = behind;
-        } else if let Some(behind) = rest.strip_prefix(RTT) {
-            told.extend_from_slice(RTT);
+        } else if let Some(behind) = told_round_trip(rest) {
+            shorten(&mut told, length_at, rest.len() - behind.len());
+            rest = behind;
+        } else if let Some(rtt) = RTT.iter().find(|rtt| rest.starts_with(rtt)) {
+            told.extend_from_slice(rtt);
+            let behind = &rest[rtt.len()..];
             let digits = digits(behind);
             if digits > 0 {
                 told.push(b'0');
                 shorten(&mut told, length_at, digits - 1);
             }
             rest = &behind[digits..];
+        } else if let Some(secret) = SECRETS.iter().find(|secret| rest.starts_with(secret)) {
+            told.extend_from_slice(secret);
+            rest = &rest[secret.len()..];
+            let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+            told.extend(std::iter::repeat_n(b'x', length));
+            rest = &rest[length..];
         } else {
             told.push(*first);
             rest = &rest[1..];
@@ -37,13 +66,13 @@ pub(super) fn masked(bytes: &[u8]) -> Vec<u8> {
     told
 }
 
-/// The same without how much is left of a day, for comparing what was said on two days.
+/// The same without when a day ends, for comparing what was said on two days.
 pub(super) fn of_any_day(told: &[u8]) -> Vec<u8> {
     let mut other = Vec::with_capacity(told.len());
     let mut rest = told;
     while let Some(first) = rest.first() {
-        if let Some(behind) = rest.strip_prefix(REMAINING) {
-            other.extend_from_slice(REMAINING);
+        if let Some(behind) = rest.strip_prefix(RESET) {
+            other.extend_from_slice(RESET);
             rest = &behind[digits(behind)..];
         } else {
             other.push(*first);
@@ -57,6 +86,22 @@ pub(super) fn of_any_day(told: &[u8]) -> Vec<u8> {
 pub(super) fn answers(told: &[u8]) -> usize {
     const BEGIN: &[u8] = b"HTTP/1.1 ";
     told.windows(BEGIN.len()).filter(|window| *window == BEGIN).count()
+}
+
+/// The frame with which every answer of HTTP/2 begins. What follows it is hyper's, and comes in the order of the moment.
+fn http2_settings(told: &[u8]) -> Option<&[u8]> {
+    const HEAD: usize = 9;
+    let [0, 0, length, SETTINGS, 0, 0, 0, 0, 0, ..] = *told else { return None };
+    told.get(..HEAD + usize::from(length))
+}
+
+/// What is behind the round trip that a page tells here.
+fn told_round_trip(page: &[u8]) -> Option<&[u8]> {
+    let (begin, ends) = RTT_TOLD;
+    let value = page.strip_prefix(begin)?;
+    let number = digits(value);
+    let [of_number, of_none] = ends;
+    if number > 0 { value[number..].strip_prefix(of_number) } else { value.strip_prefix(of_none) }
 }
 
 fn digits(bytes: &[u8]) -> usize {
@@ -76,6 +121,7 @@ fn shorten(told: &mut Vec<u8>, length_at: Option<usize>, by: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ipse_model::DEMO_DAILY_LIMIT;
 
     #[track_caller]
     fn check(said: &str, expected: &str) {
@@ -83,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_date_and_the_round_trip_are_masked() {
+    fn only_what_cannot_be_equal_is_masked() {
         check("HTTP/1.1 200 OK\r\ndate: Sun\r\n\r\n", "HTTP/1.1 200 OK\r\ndate: \r\n\r\n");
         check("a\r\ncontent-length: 12\r\n\r\n{\"rtt\":123}", "a\r\ncontent-length: 10\r\n\r\n{\"rtt\":0}");
         check("a\r\ncontent-length: 12\r\n\r\n{\"rtt\":7}", "a\r\ncontent-length: 12\r\n\r\n{\"rtt\":0}");
@@ -91,13 +137,38 @@ mod tests {
             "a\r\ncontent-length: 12\r\n\r\n{\"rtt\":null}",
             "a\r\ncontent-length: 12\r\n\r\n{\"rtt\":null}",
         );
+        check(
+            "a\r\nset-cookie: __Host-ipse-form=aB3; Path=/\r\n\r\n<input name=\"csrf\" value=\"09af\">",
+            "a\r\nset-cookie: __Host-ipse-form=xxx; Path=/\r\n\r\n<input name=\"csrf\" value=\"xxxx\">",
+        );
+        for (said, length) in [("<dd>under 1 ms</dd>", 20), ("<dd>12 ms</dd>", 15)] {
+            check(
+                &format!("a\r\ncontent-length: {length}\r\n\r\n{said}b"),
+                "a\r\ncontent-length: 1\r\n\r\nb",
+            );
+        }
+        check("a\r\ncontent-length: 12\r\n\r\nrtt&#34;: 12,", "a\r\ncontent-length: 11\r\n\r\nrtt&#34;: 0,");
+        let left = |limit: u32, left: &str| {
+            format!("a\r\nx-ratelimit-limit: {limit}\r\nx-ratelimit-remaining: {left}\r\n\r\n")
+        };
+        check(&left(DEMO_DAILY_LIMIT, "998"), &left(DEMO_DAILY_LIMIT, "some"));
+        check(&left(DEMO_DAILY_LIMIT, "0"), &left(DEMO_DAILY_LIMIT, "0"));
+        check(&left(10_000, "998"), &left(10_000, "998"));
+        check("a\r\nset-cookie: other=aB3\r\n\r\n", "a\r\nset-cookie: other=aB3\r\n\r\n");
         check("a\r\nDate: Sun\r\n\r\n", "a\r\nDate: Sun\r\n\r\n");
     }
 
     #[test]
+    fn of_http_2_the_settings_are_compared() {
+        let told = b"\0\0\x02\x04\0\0\0\0\0ab\0\0\0\x04\x01\0\0\0\0";
+        assert_eq!(masked(told), told[..11]);
+        assert_eq!(masked(&told[..10]), told[..10]);
+    }
+
+    #[test]
     fn answers_are_counted_and_compared_on_any_day() {
-        let said = b"HTTP/1.1 200 OK\r\nx-ratelimit-remaining: 99\r\n\r\nHTTP/1.1 204";
+        let said = b"HTTP/1.1 200 OK\r\nx-ratelimit-reset: 99\r\n\r\nHTTP/1.1 204";
         assert_eq!(answers(said), 2);
-        assert_eq!(of_any_day(said), b"HTTP/1.1 200 OK\r\nx-ratelimit-remaining: \r\n\r\nHTTP/1.1 204");
+        assert_eq!(of_any_day(said), b"HTTP/1.1 200 OK\r\nx-ratelimit-reset: \r\n\r\nHTTP/1.1 204");
     }
 }
