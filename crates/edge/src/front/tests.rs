@@ -7,7 +7,8 @@ use crate::facts::FactHeaders;
 use crate::prompt::{Ask, Draft, Said};
 use crate::serve::{ConnectionLimits, Edge, Secrecy};
 use crate::tcp::{Door, Listener, Manner};
-use crate::tls::{Certificates, HANDSHAKE_TIMEOUT};
+use crate::tls::HANDSHAKE_TIMEOUT;
+use crate::tls::tests::tls;
 use crate::traffic::Traffic;
 use http::Response;
 use http_body_util::Full;
@@ -16,8 +17,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::runtime::Runtime;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 600_000 };
 const REQUEST: &str = "GET /at-once HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -472,16 +472,8 @@ fn who_has_asked_and_closes_their_side_is_answered() {
 
 /// An edge with one door of TLS, and how to shake hands there.
 fn serve_tls(drain: Duration) -> (Served, Arc<ClientConfig>) {
-    let certificates = Arc::new(Certificates::self_signed(vec!["localhost".to_owned()]).unwrap());
-    let mut roots = RootCertStore::empty();
-    roots.add(certificates.find(None).unwrap().cert[0].clone()).unwrap();
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let served = serve_at(Manner::Tls(Tls::new(&certificates).unwrap()), FEW, drain);
-    (served, Arc::new(config))
+    let (tls, client) = tls();
+    (serve_at(Manner::Tls(tls), FEW, drain), client)
 }
 
 fn session(config: &Arc<ClientConfig>) -> ClientConnection {
