@@ -9,7 +9,7 @@ use crate::reply::Reply;
 use crate::serve::{HEADER_TIMEOUT, House, Line, MAX_HEADERS, Stage, Visit, reached};
 use crate::tls::{Channel, HANDSHAKE, HANDSHAKE_TIMEOUT, Tls, first_byte_of, was_a_proof};
 use crate::traffic::Way;
-use crate::wire::{Stream, Wire};
+use crate::wire::{Stream, WRITE_TIMEOUT, Wire};
 use crate::{http1, http2};
 use bytes::{BufMut, BytesMut};
 use hyper::server::conn::http1 as hyper_http1;
@@ -420,20 +420,29 @@ where
         Socket::Tcp(stream) => {
             let stream = TcpStream::from_std(stream).ok()?;
             let _ = stream.set_nodelay(true);
+            room(stream.writable()).await?;
             let rested = clear(stream, line, Some(begins), house, stages).await?;
             Some(Socket::Tcp(rested.into_std().ok()?))
         }
         Socket::Unix(stream) => {
             let stream = UnixStream::from_std(stream).ok()?;
+            room(stream.writable()).await?;
             let rested = clear(stream, line, Some(begins), house, stages).await?;
             Some(Socket::Unix(rested.into_std().ok()?))
         }
         Socket::Tls(channel) => {
             let channel = Box::new(channel.over(TcpStream::from_std).ok()?);
+            room(channel.socket.writable()).await?;
             let rested = secret(channel, line, Some(begins.0), house, stages).await?;
             Some(Socket::Tls(Box::new(rested.over(TcpStream::into_std).ok()?)))
         }
     }
+}
+
+/// Waits until the runtime knows that there is room to write, which it does not of a socket that is new to it. Hyper forgets the
+/// answer to somebody who wanted to upgrade if it cannot be written at once.
+async fn room(writable: impl Future<Output = io::Result<()>>) -> Option<()> {
+    tokio::time::timeout(WRITE_TIMEOUT, writable).await.ok()?.ok()
 }
 
 /// Serves a caller without TLS, whose first bytes tell which HTTP is spoken. One that comes from the front, with a beginning and

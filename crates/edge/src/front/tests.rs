@@ -101,11 +101,10 @@ struct Served {
 }
 
 fn serve(limits: ConnectionLimits, drain: Duration) -> Served {
-    serve_at(Manner::Clear, limits, drain)
+    serve_at(Manner::Clear, Runtime::new().unwrap(), limits, drain)
 }
 
-fn serve_at(manner: Manner, limits: ConnectionLimits, drain: Duration) -> Served {
-    let runtime = Runtime::new().unwrap();
+fn serve_at(manner: Manner, runtime: Runtime, limits: ConnectionLimits, drain: Duration) -> Served {
     let (clock, hand) = Clock::standing_at(BEGIN);
     let (quick, traffic) = (Arc::new(Quick::default()), Arc::new(Traffic::default()));
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -202,6 +201,21 @@ fn answers_come_from_both_in_the_order_they_were_asked_for() {
     // Behind what is not plain all go the other way, until the connection rests.
     let expected = ["quick", "slow", "slow"];
     assert!(ends.iter().zip(expected).all(|(answer, end)| answer.ends_with(end)), "{ends:?}");
+}
+
+#[test]
+fn who_would_rather_speak_otherwise_is_answered() {
+    const HEAD: &str = "POST / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n";
+    // Of one worker nobody is told how sockets are while it serves somebody.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let served = serve_at(Manner::Clear, runtime, FEW, Duration::ZERO);
+    for _ in 0..20 {
+        let mut stream = served.connect();
+        let body = "x".repeat(20_000);
+        // What is behind the beginning may go unread.
+        let _ = write!(stream, "{HEAD}content-length: {}\r\n\r\n{body}", body.len());
+        receive(&mut stream, "slow");
+    }
 }
 
 #[test]
@@ -473,7 +487,7 @@ fn who_has_asked_and_closes_their_side_is_answered() {
 /// An edge with one door of TLS, and how to shake hands there.
 fn serve_tls(drain: Duration) -> (Served, Arc<ClientConfig>) {
     let (tls, client) = tls();
-    (serve_at(Manner::Tls(tls), FEW, drain), client)
+    (serve_at(Manner::Tls(tls), Runtime::new().unwrap(), FEW, drain), client)
 }
 
 fn session(config: &Arc<ClientConfig>) -> ClientConnection {
