@@ -4,7 +4,7 @@
 //! So the same is done again and again, each time on a day of its own: a difference is what the front was seen to do and hyper
 //! never, in whatever pieces hyper gets the same bytes.
 
-use super::pair::{Exempt, Pair};
+use super::pair::{Doors, Exempt, Pair};
 use super::plan::Plan;
 use super::talk::{Outcome, talk, talk_to};
 use super::told::of_any_day;
@@ -12,11 +12,14 @@ use anyhow::Result;
 use ipse_testkit::Random;
 use std::collections::BTreeSet;
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 /// How often both do it again.
 const TOGETHER: u64 = 6;
-/// How often hyper gets the bytes in other pieces.
-const IN_PIECES: u64 = 400;
+/// How often hyper gets the bytes in other pieces, on one connection or on many at once: some things it does only when it is
+/// busy.
+const IN_PIECES: u64 = 100;
+const AT_ONCE: usize = 16;
 
 pub(super) enum Verdict {
     ByTheMoment,
@@ -49,15 +52,27 @@ pub(super) fn try_again(
         if of_front.is_subset(&of_hyper) {
             break;
         }
-        fresh_day()?;
-        let outcome = runtime.block_on(talk_to(&pair.doors[1], &plan.rearranged(&mut random)))?;
-        of_hyper.insert(any_day(outcome));
+        for connections in [1, AT_ONCE] {
+            fresh_day()?;
+            let plans: Vec<Plan> = (0..connections).map(|_| plan.rearranged(&mut random)).collect();
+            let outcomes = runtime.block_on(all_at_once(&pair.doors[1], plans))?;
+            of_hyper.extend(outcomes.into_iter().map(any_day));
+        }
     }
     let only_of_front = of_front.difference(&of_hyper).next().cloned();
     Ok(match (only_of_front, of_hyper.pop_first()) {
         (Some(with), Some(without)) => Verdict::Different([with, without]),
         _ => Verdict::ByTheMoment,
     })
+}
+
+async fn all_at_once(doors: &Doors, plans: Vec<Plan>) -> Result<Vec<Outcome>> {
+    let mut talks = JoinSet::new();
+    for plan in plans {
+        let doors = doors.clone();
+        talks.spawn(async move { talk_to(&doors, &plan).await });
+    }
+    talks.join_all().await.into_iter().collect()
 }
 
 fn any_day(Outcome { told, end }: Outcome) -> Outcome {
