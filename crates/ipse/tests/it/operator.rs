@@ -237,7 +237,7 @@ fn a_node_that_cannot_charge_is_not_ready_and_says_so() {
     assert_eq!(house.oversee("/readyz", &["host: x"]).status, 503);
     // A minute later the window is empty, no pause is to be written, and the journal takes the count.
     house.hand.advance_ms(60_000);
-    assert_eq!(connection.get("/api/v1/ip", Some(&key.text)).unwrap().status, 200);
+    assert_eq!(house.connect().get("/api/v1/ip", Some(&key.text)).unwrap().status, 200);
     let response = house.oversee("/readyz", &["host: x"]);
     assert_eq!(response.status, 200);
     assert!(
