@@ -139,7 +139,7 @@ impl Plan {
 pub(crate) fn generate() -> Result<()> {
     let plan: Plan = serde_json::from_reader(std::io::stdin())?;
     stay_on(&plan.cores)?;
-    let room = 100 + 2 * plan.connections as u64;
+    let room = 100 + plan.connections as u64;
     vitals::allow_descriptors(room)?;
     let mut requests = Requests::read(&plan)?;
     let mut seen = match plan.rhythm {
