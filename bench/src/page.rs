@@ -71,7 +71,9 @@ fn machine() -> String {
     let processor = line("/proc/cpuinfo", "model name").unwrap_or_else(|| "an unnamed processor".to_owned());
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("{cores} cores of {processor}, Linux {}", kernel.trim())
+    // Behind the version stands what whoever built it calls it.
+    let version = kernel.trim().split('-').next().unwrap_or_default();
+    format!("{cores} cores of {processor}, Linux {version}")
 }
 
 fn write_plots(root: &Path, http: &Http, growth: &Growth) -> Result<()> {
