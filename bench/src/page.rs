@@ -87,17 +87,14 @@ fn write_plots(root: &Path, http: &Http, growth: &Growth) -> Result<()> {
     };
     let steps = |steps: &[Step], what: &str| {
         let bar = |step: &Step| Bar {
-            name: format!("{} {what}", step.amount),
+            name: format!("{} {what}{}", step.amount, if step.amount == 1 { "" } else { "s" }),
             value: step.outcome.processor_us().median(),
             is_ours: true,
         };
         steps.iter().map(bar).collect::<Vec<_>>()
     };
-    let grown = [
-        steps(&growth.keys, "keys"),
-        steps(&growth.connections, "connections"),
-        steps(&growth.cores, "cores"),
-    ];
+    let grown =
+        [steps(&growth.keys, "key"), steps(&growth.connections, "connection"), steps(&growth.cores, "core")];
     let grown: Vec<Bar> = grown.into_iter().flatten().collect();
     let plotted = [peers(&http.keep_alive), peers(&http.fresh), grown];
     for ((name, title), plotted) in PLOTS.iter().zip(plotted) {
