@@ -40,13 +40,9 @@ impl<C: Counters> Lookup<C> {
             Credential::Malformed => return Ok(Outcome::Refused(Refusal::InvalidKey)),
             Credential::Key(text) => text,
         };
-        let hash = text.hash();
-        let key = match self.keys.find(&hash, now) {
-            Some(key) => Some(key),
-            // In a box, because few wait for this, and room for it is moved with every request.
-            None => Box::pin(self.keys.find_fresh(&hash, now)).await,
+        let Some(key) = self.keys.find_fresh(&text.hash(), now).await else {
+            return Ok(Outcome::Refused(Refusal::InvalidKey));
         };
-        let Some(key) = key else { return Ok(Outcome::Refused(Refusal::InvalidKey)) };
         if key.state == KeyState::Inactive {
             self.counters.note_refusal(key.id, now);
             return Ok(Outcome::Refused(Refusal::InactiveKey));

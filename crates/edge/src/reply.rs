@@ -44,7 +44,7 @@ impl DateField {
 }
 
 /// Marks a reply as ours, which is how `wire.rs` tells it from what hyper says on its own, and cuts the body of an
-/// answer to HEAD, which hyper would send over HTTP/2.
+/// answer to HEAD, which HTTP/2 would send.
 pub(crate) fn mark(mut reply: Reply, method: &Method) -> Reply {
     reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if method != Method::HEAD || !has_a_length(reply.status()) {

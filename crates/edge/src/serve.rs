@@ -78,7 +78,7 @@ pub struct Edge<S, P = Nobody> {
     pub drain: Duration,
     /// Who answers: a function from a visit to its reply.
     pub service: S,
-    /// Who answers plain requests on clear connections at once, if anybody does.
+    /// Who answers plain requests at once, if anybody does.
     pub prompt: Option<Arc<P>>,
     /// What is said where the service cannot be asked.
     pub faults: FaultReplies,

@@ -72,7 +72,7 @@ pub(crate) struct Wire<S> {
     faults: FaultReplies,
     /// How far the last answer has come.
     progress: Progress,
-    /// Whether the bytes are frames, of which hyper writes all.
+    /// Whether the bytes are frames, in which no library answers on its own.
     is_http2: bool,
     /// Bytes that were read and not used.
     given_back: Bytes,

@@ -113,9 +113,14 @@ impl KeyTable {
     /// read once more. All who miss within [`MISSES_APART`] share one reading, so that whatever callers make up, the
     /// records are asked a few dozen times a second at most.
     pub async fn find_fresh(&self, hash: &KeyHash, now: Now) -> Option<Key> {
-        if let Some(key) = self.find(hash, now) {
-            return Some(key);
+        match self.find(hash, now) {
+            Some(key) => Some(key),
+            // In a box, because few wait for this, and room for it is moved with every request.
+            None => Box::pin(self.find_again(hash, now)).await,
         }
+    }
+
+    async fn find_again(&self, hash: &KeyHash, now: Now) -> Option<Key> {
         let missed = self.readings.load(Ordering::Acquire);
         let mut followed = self.followed.lock().await;
         // Nobody has begun to read since we missed: we do, for all who come meanwhile.
