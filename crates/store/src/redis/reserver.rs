@@ -76,6 +76,8 @@ pub(super) async fn serve(engine: Weak<Engine>, mut wishes: mpsc::UnboundedRecei
                 }
             }
         }
+        // Who was told that little is left before this came may be about to say so: that is no wish for yet another range.
+        tokio::task::yield_now().await;
         let mut extending = engine.extending.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().for_each(|wanted| {
             extending.remove(&wanted.subject);
