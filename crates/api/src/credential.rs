@@ -16,7 +16,7 @@ pub(crate) enum Credential {
 
 impl Credential {
     /// The header wins; the query is read only where the header holds no Bearer credential.
-    pub(crate) fn of(authorization: Option<&[u8]>, query: Option<&str>) -> Self {
+    pub(crate) fn of(authorization: Option<&[u8]>, query: Option<&[u8]>) -> Self {
         if let Some(token) = authorization.and_then(bearer) {
             return std::str::from_utf8(token).map_or(Self::Malformed, Self::parse);
         }
@@ -32,7 +32,7 @@ impl Credential {
 }
 
 /// The scope that the request asks for; what is no scope is ignored.
-pub(crate) fn wanted_scope(query: Option<&str>) -> Option<Scope> {
+pub(crate) fn wanted_scope(query: Option<&[u8]>) -> Option<Scope> {
     parameter(query, "scope")?.parse().ok()
 }
 
@@ -45,8 +45,8 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// The first parameter of that name, decoded.
-fn parameter<'a>(query: Option<&'a str>, name: &str) -> Option<Cow<'a, str>> {
-    form_urlencoded::parse(query?.as_bytes()).find(|(found, _)| found == name).map(|(_, value)| value)
+fn parameter<'a>(query: Option<&'a [u8]>, name: &str) -> Option<Cow<'a, str>> {
+    form_urlencoded::parse(query?).find(|(found, _)| found == name).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     #[track_caller]
     fn check(authorization: Option<&str>, query: &str, expected: &str) {
         let query = query.strip_prefix('?');
-        let found = match Credential::of(authorization.map(str::as_bytes), query) {
+        let found = match Credential::of(authorization.map(str::as_bytes), query.map(str::as_bytes)) {
             Credential::Missing => "missing".to_owned(),
             Credential::Malformed => "malformed".to_owned(),
             Credential::Key(key) => key.reveal().to_owned(),
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_unknown_scope_is_ignored_and_of_several_the_first_counts() {
-        let scope = |query: &str| wanted_scope(query.strip_prefix('?'));
+        let scope = |query: &str| wanted_scope(query.strip_prefix('?').map(str::as_bytes));
         assert_eq!(scope(""), None);
         assert_eq!(scope("?scope=ip"), Some(Scope::Ip));
         assert_eq!(scope("?scope=%67eo"), Some(Scope::Geo));

@@ -6,7 +6,9 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use ipse_edge::{Ask, Visit};
 use ipse_geo::Atlas;
-use ipse_model::{Answer, Charge, Client, DayAllowance, Key, KeyState, Now, Refusal, Scope};
+use ipse_model::{
+    Address, Answer, Charge, Client, DayAllowance, Key, KeyHash, KeyState, Now, Refusal, Scope,
+};
 use ipse_store::{Asked, Counters, Error, KeyCharge, KeyTable, Unwritten};
 use serde::Serialize;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ impl<C: Counters> Lookup<C> {
     /// `GET /api/v1/ip`.
     pub(crate) async fn keyed(&self, visit: &Visit) -> Result<Outcome, Error> {
         let now = visit.now;
-        let query = visit.request.uri.query();
+        let query = visit.request.uri.query().map(str::as_bytes);
         let authorization = visit.request.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let text = match Credential::of(authorization, query) {
             Credential::Missing => return Ok(Outcome::Refused(Refusal::MissingKey)),
@@ -60,15 +62,12 @@ impl<C: Counters> Lookup<C> {
     pub(crate) fn keyed_at_once(
         &self,
         ask: &Ask<'_>,
-        query: Option<&str>,
+        query: Option<&[u8]>,
+        foreseen: Foreseen,
         unwritten: &mut Unwritten,
         body: &mut Vec<u8>,
     ) -> Option<AtOnce> {
-        // Before the key, though it is needed last: it is far away in memory, and comes while others are looked for.
-        let atlas = self.atlas.load();
-        let found = atlas.find(ask.client.address).written();
-        let Credential::Key(text) = Credential::of(ask.authorization, query) else { return None };
-        let key = self.keys.find(&text.hash(), ask.now)?;
+        let key = foreseen.key.or_else(|| self.keys.find(&foreseen.hash?, ask.now))?;
         let done = if self.counters.asks_elsewhere() {
             // Who is not served needs nobody else to be told so.
             (key.state == KeyState::Active)
@@ -76,9 +75,17 @@ impl<C: Counters> Lookup<C> {
         } else {
             AtOnce::Granted(self.counters.grant_key(&key, ask.now, unwritten)?)
         };
-        let answer = Answer { client: ask.client, now: ask.now, found };
-        answer.write_for_scope(key.scope.narrowed_to(wanted_scope(query)), body);
+        self.write(Fields::Of(key.scope.narrowed_to(wanted_scope(query))), ask.client, ask.now, body);
         Some(done)
+    }
+
+    /// Looks at what these requests will need, a step at a time for all of them: a processor waits for the memory of several at
+    /// once if little is done in between.
+    pub(crate) fn foresee(&self, all: &mut [Foreseen]) {
+        let atlas = self.atlas.load();
+        atlas.foresee(all.iter().map(|foreseen| foreseen.address));
+        self.keys.find_all(all.iter_mut().filter_map(|foreseen| Some((foreseen.hash?, &mut foreseen.key))));
+        self.counters.foresee(all.iter().filter_map(|foreseen| Some(foreseen.key?.id)));
     }
 
     /// `GET /api/v1/ip/demo`: enters at the charge, with the subject that all callers share.
@@ -118,6 +125,32 @@ impl<C: Counters> Lookup<C> {
             Fields::Of(scope) => answer.write_for_scope(scope, body),
             Fields::OfDemo => answer.write_for_demo(body),
         }
+    }
+}
+
+/// What is known of a request before it is decided.
+#[derive(Clone, Copy)]
+pub(crate) struct Foreseen {
+    pub(crate) address: Address,
+    /// That of the key it brings, if it brings what may be one.
+    pub(crate) hash: Option<KeyHash>,
+    /// If it was found already.
+    pub(crate) key: Option<Key>,
+}
+
+impl Foreseen {
+    /// What a keyed lookup says by itself.
+    pub(crate) fn keyed(ask: &Ask<'_>, query: Option<&[u8]>) -> Self {
+        let hash = match Credential::of(ask.authorization, query) {
+            Credential::Key(text) => Some(text.hash()),
+            Credential::Missing | Credential::Malformed => None,
+        };
+        Self { hash, ..Self::without_key(ask) }
+    }
+
+    /// The same of whatever else is asked.
+    pub(crate) fn without_key(ask: &Ask<'_>) -> Self {
+        Self { address: ask.client.address, hash: None, key: None }
     }
 }
 

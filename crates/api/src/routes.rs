@@ -1,6 +1,6 @@
 //! Which address is answered by what.
 
-use crate::lookup::{AtOnce, Lookup, Outcome, granted, json};
+use crate::lookup::{AtOnce, Foreseen, Lookup, Outcome, granted, json};
 use crate::meta::Meta;
 use crate::openapi;
 use crate::reply::Replies;
@@ -152,9 +152,25 @@ impl<C: Counters> Api<C> {
     }
 }
 
+/// What is known of a request before it is decided.
+fn foreseen_of(ask: &Ask<'_>) -> Foreseen {
+    match path_and_query(ask.target) {
+        (path, query) if path == LOOKUP.as_bytes() => Foreseen::keyed(ask, query),
+        _ => Foreseen::without_key(ask),
+    }
+}
+
+fn path_and_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match target.iter().position(|byte| *byte == b'?') {
+        Some(end) => (&target[..end], Some(&target[end + 1..])),
+        None => (target, None),
+    }
+}
+
 /// What was decided in one turn, and what is still to be.
 #[derive(Default)]
 pub struct Turn {
+    foreseen: Vec<Foreseen>,
     unwritten: Unwritten,
     pending: Vec<(Asked, Stopwatch)>,
 }
@@ -170,17 +186,24 @@ impl<C: Counters> Prompt for Api<C> {
     type Turn = Turn;
     type Verdict = Verdict;
 
+    fn foresee<'a>(&self, asks: impl Iterator<Item = Ask<'a>>, turn: &mut Turn) {
+        turn.foreseen.clear();
+        turn.foreseen.extend(asks.map(|ask| foreseen_of(&ask)));
+        self.lookup.foresee(&mut turn.foreseen);
+    }
+
     /// Lookups that are answered, or may be; whatever else comes of them is told the other way.
     fn answer(&self, ask: &Ask<'_>, turn: &mut Turn, draft: &mut Draft) -> Said {
-        let (path, query) = match ask.target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (ask.target, None),
-        };
+        let (path, query) = path_and_query(ask.target);
         let (unwritten, body) = (&mut turn.unwritten, &mut draft.body);
-        let (route, done) = match path {
-            LOOKUP => (ApiRoute::Lookup, self.lookup.keyed_at_once(ask, query, unwritten, body)),
-            DEMO => (ApiRoute::Demo, self.lookup.demo_at_once(ask, unwritten, body)),
-            _ => return Said::Nothing,
+        let (route, done) = if path == LOOKUP.as_bytes() {
+            let foreseen = ask.foreseen.and_then(|number| turn.foreseen.get(number).copied());
+            let foreseen = foreseen.unwrap_or_else(|| foreseen_of(ask));
+            (ApiRoute::Lookup, self.lookup.keyed_at_once(ask, query, foreseen, unwritten, body))
+        } else if path == DEMO.as_bytes() {
+            (ApiRoute::Demo, self.lookup.demo_at_once(ask, unwritten, body))
+        } else {
+            return Said::Nothing;
         };
         match done {
             None => Said::Nothing,

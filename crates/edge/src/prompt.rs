@@ -6,8 +6,8 @@ use ipse_model::{Client, Now};
 
 /// What somebody asks for: `GET`, and nothing unusual.
 pub struct Ask<'a> {
-    /// Path and query.
-    pub target: &'a str,
+    /// Path and query, of characters that may stand there.
+    pub target: &'a [u8],
     /// The value of `Authorization`, if there is one.
     pub authorization: Option<&'a [u8]>,
     /// The caller.
@@ -16,6 +16,8 @@ pub struct Ask<'a> {
     pub now: Now,
     /// How long ago that was, for whoever counts.
     pub stopwatch: &'a Stopwatch,
+    /// Which of those it is that were [foreseen](Prompt::foresee) last, if it was.
+    pub foreseen: Option<usize>,
 }
 
 /// An answer, in buffers that are used again and again.
@@ -46,6 +48,10 @@ pub trait Prompt: Send + Sync + 'static {
     /// What somebody else has decided about a request.
     type Verdict: Send + 'static;
 
+    /// Looks at what the first requests of a turn will need, and decides nothing. What is far away in memory comes for all of
+    /// them in the time of one.
+    fn foresee<'a>(&self, asks: impl Iterator<Item = Ask<'a>>, turn: &mut Self::Turn);
+
     /// Answers a request, as far as that can be done now.
     fn answer(&self, ask: &Ask<'_>, turn: &mut Self::Turn, draft: &mut Draft) -> Said;
 
@@ -66,6 +72,10 @@ pub enum Nobody {}
 impl Prompt for Nobody {
     type Turn = ();
     type Verdict = ();
+
+    fn foresee<'a>(&self, _: impl Iterator<Item = Ask<'a>>, (): &mut ()) {
+        match *self {}
+    }
 
     fn answer(&self, _: &Ask<'_>, (): &mut (), _: &mut Draft) -> Said {
         match *self {}

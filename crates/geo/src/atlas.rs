@@ -10,8 +10,12 @@ use crate::table::Table;
 use crate::v4::{V4, V4Builder};
 use crate::v6::{V6, V6Builder};
 use ipse_model::{Address, Area, Network, Place, Written, Zone, unquoted};
+use std::hint::black_box;
 use std::net::IpAddr;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+/// As many are foreseen together.
+const FORESEEN_AT_ONCE: usize = 32;
 
 /// Everything that is known about addresses. It never changes; a reload makes another one.
 pub struct Atlas {
@@ -135,6 +139,24 @@ impl Atlas {
             None => 0,
         };
         self.at(spot)
+    }
+
+    /// Looks at what is known about several addresses, a step at a time for all of them. Whoever [finds](Self::find) them next
+    /// has it at hand.
+    pub fn foresee(&self, addresses: impl Iterator<Item = Address>) {
+        let mut spots = [0; FORESEEN_AT_ONCE];
+        let mut count = 0;
+        for (spot, address) in spots.iter_mut().zip(addresses) {
+            *spot = self.find(address).spot;
+            count += 1;
+        }
+        let (mut rows, texts) = ([Words::default(); FORESEEN_AT_ONCE], self.texts.open());
+        for (row, spot) in rows.iter_mut().zip(&spots[..count]) {
+            *row = self.rows[*spot as usize];
+        }
+        for row in rows[..count].iter().map(|words| Row::of(*words)) {
+            black_box([row.city(), row.postal_code(), row.system()].map(|text| texts.ends(text)));
+        }
     }
 
     /// What is known at a spot.

@@ -496,6 +496,8 @@ mod tests {
     #[test]
     fn an_empty_draft_knows_nothing_about_anybody() {
         let atlas = atlas(&[]);
+        let many = ["8.8.8.8", "2a00::1", "127.0.0.1"].into_iter().cycle().take(100);
+        atlas.foresee(many.map(|ip| Address::new(ip.parse().unwrap())));
         assert!(atlas.find(Address::new("8.8.8.8".parse().unwrap())).is_nothing());
         assert!(atlas.find(Address::new("2a00::1".parse().unwrap())).is_nothing());
     }

@@ -125,6 +125,12 @@ impl<'a> OpenTexts<'a> {
         let begin = at.begin as usize;
         &self.0[begin..begin + usize::from(at.length)]
     }
+
+    /// The first and the last byte of a text.
+    pub(crate) fn ends(self, at: TextAt) -> [Option<u8>; 2] {
+        let text = self.get(at);
+        [text.first().copied(), text.last().copied()]
+    }
 }
 
 impl TextsBuilder {

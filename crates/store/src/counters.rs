@@ -66,6 +66,9 @@ pub trait Counters: Send + Sync + 'static {
         now: Now,
     ) -> impl Future<Output = Result<Result<DayAllowance, DayAllowance>, Error>> + Send;
 
+    /// Looks at the counters of several keys, which are to be [granted](Self::grant_key) something next.
+    fn foresee(&self, _keys: impl Iterator<Item = KeyId>) {}
+
     /// Grants one request of a key if that can be decided in this moment and without a write of its own; else does nothing,
     /// and the request is to be [charged](Self::charge_key). What was granted must be [written](Self::write) before it is
     /// answered.
@@ -174,6 +177,13 @@ impl Counters for Engine {
         match self {
             Self::Ledger(ledger) => ledger.charge_demo(now).await,
             Self::Shared(shared) => Box::pin(shared.charge_demo(now)).await,
+        }
+    }
+
+    fn foresee(&self, keys: impl Iterator<Item = KeyId>) {
+        match self {
+            Self::Ledger(ledger) => ledger.foresee(keys),
+            Self::Shared(_) => {}
         }
     }
 

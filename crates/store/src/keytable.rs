@@ -109,6 +109,14 @@ impl KeyTable {
         by_hash.get(&old.now).copied()
     }
 
+    /// Looks for several keys by the hashes of their texts. Those that are not found may yet be [found](Self::find) otherwise.
+    pub fn find_all<'a>(&self, wanted: impl Iterator<Item = (KeyHash, &'a mut Option<Key>)>) {
+        let by_hash = self.by_hash.pin();
+        for (hash, found) in wanted {
+            *found = by_hash.get(&hash).copied();
+        }
+    }
+
     /// The key with this hash, even if it was made a moment ago: before a key is said not to exist, the log of changes is
     /// read once more. All who miss within [`MISSES_APART`] share one reading, so that whatever callers make up, the
     /// records are asked a few dozen times a second at most.

@@ -8,6 +8,7 @@ use crate::fields::Fields;
 use http::HeaderName;
 use memchr::memchr;
 
+const METHOD: &[u8] = b"GET ";
 /// More fields than this are not plain.
 const MOST_FIELDS: usize = 32;
 /// Nor is a longer target.
@@ -15,11 +16,18 @@ const LONGEST_TARGET: usize = 2048;
 /// Nor is a longer head, however much was read at once.
 const LONGEST: usize = 8 * 1024;
 
+/// Where something stands in a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    from: u16,
+    to: u16,
+}
+
 /// Where a field stands in its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
-    name: (u16, u16),
-    value: (u16, u16),
+    name: Part,
+    value: Part,
 }
 
 /// A plain request.
@@ -27,14 +35,32 @@ pub(crate) struct Field {
 pub(crate) struct Head<'a> {
     bytes: &'a [u8],
     fields: &'a [Field],
-    /// Path and query.
-    pub(crate) target: &'a str,
-    /// The value of `Authorization`.
-    pub(crate) authorization: Option<&'a [u8]>,
+    pub(crate) outline: Outline,
     /// The value of `X-Forwarded-Proto`.
     pub(crate) scheme: Option<&'a [u8]>,
-    /// How many bytes it is long.
+}
+
+/// Where the parts of a head stand that are needed to the end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outline {
+    /// Path and query.
+    pub(crate) target: Part,
+    /// The value of `Authorization`.
+    pub(crate) authorization: Option<Part>,
+    /// How many bytes the head is long.
     pub(crate) length: usize,
+}
+
+impl Part {
+    /// These bytes, which begin there.
+    fn new(bytes: &[u8], from: usize) -> Option<Self> {
+        Some(Self { from: u16::try_from(from).ok()?, to: u16::try_from(from + bytes.len()).ok()? })
+    }
+
+    /// What stands there.
+    pub(crate) fn of(self, head: &[u8]) -> &[u8] {
+        head.get(usize::from(self.from)..usize::from(self.to)).unwrap_or_default()
+    }
 }
 
 impl<'a> Head<'a> {
@@ -43,7 +69,7 @@ impl<'a> Head<'a> {
     pub(crate) fn read(bytes: &'a [u8], fields: &'a mut Vec<Field>) -> Option<Self> {
         fields.clear();
         let first = line(bytes, 0)?;
-        let target = first.strip_prefix(b"GET ")?.strip_suffix(b" HTTP/1.1")?;
+        let target = first.strip_prefix(METHOD)?.strip_suffix(b" HTTP/1.1")?;
         let is_plain = target.first() == Some(&b'/') && target.len() <= LONGEST_TARGET;
         if !is_plain || !all(target, TARGET) {
             return None;
@@ -63,6 +89,9 @@ impl<'a> Head<'a> {
             if name.is_empty() || !all(name, NAME) || !all(value, VALUE) || fields.len() == MOST_FIELDS {
                 return None;
             }
+            // Where the value begins follows from how much of the line is behind it.
+            let blanks = rest.len() - 1 - trim_start(&rest[1..]).len();
+            let part = Part::new(value, begin + colon + 1 + blanks)?;
             match Known::of(name) {
                 Known::Host => {
                     hosts += 1;
@@ -72,35 +101,28 @@ impl<'a> Head<'a> {
                 }
                 // Of several the library takes the first.
                 Known::Authorization if authorization.is_some() => return None,
-                Known::Authorization => authorization = Some(value),
+                Known::Authorization => authorization = Some(part),
                 Known::Scheme if scheme.is_some() => return None,
                 Known::Scheme => scheme = Some(value),
                 Known::Connection if value.eq_ignore_ascii_case(b"keep-alive") => {}
                 Known::Connection | Known::Unusual => return None,
                 Known::Other => {}
             }
-            let place = |part: &[u8], from: usize| {
-                Some((u16::try_from(from).ok()?, u16::try_from(from + part.len()).ok()?))
-            };
-            // Where the value begins follows from how much of the line is behind it.
-            let blanks = rest.len() - 1 - trim_start(&rest[1..]).len();
-            fields
-                .push(Field { name: place(name, begin)?, value: place(value, begin + colon + 1 + blanks)? });
+            fields.push(Field { name: Part::new(name, begin)?, value: part });
         }
-        let target = std::str::from_utf8(target).ok().filter(|_| hosts == 1 && at <= LONGEST)?;
-        Some(Self { bytes, fields, target, authorization, scheme, length: at })
-    }
-
-    fn part(&self, (from, to): (u16, u16)) -> &'a [u8] {
-        self.bytes.get(usize::from(from)..usize::from(to)).unwrap_or_default()
+        if hosts != 1 || at > LONGEST {
+            return None;
+        }
+        let outline = Outline { target: Part::new(target, METHOD.len())?, authorization, length: at };
+        Some(Self { bytes, fields, outline, scheme })
     }
 }
 
 impl Fields for Head<'_> {
     fn lines<'a>(&'a self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let name = name.as_str().as_bytes();
-        let of_name = move |field: &&Field| self.part(field.name).eq_ignore_ascii_case(name);
-        self.fields.iter().filter(of_name).map(|field| self.part(field.value))
+        let of_name = move |field: &&Field| field.name.of(self.bytes).eq_ignore_ascii_case(name);
+        self.fields.iter().filter(of_name).map(|field| field.value.of(self.bytes))
     }
 }
 
@@ -210,9 +232,10 @@ mod tests {
                     Accept: */*\r\nX-Forwarded-For: 192.0.2.1\r\nx-forwarded-for:\r\nConnection: Keep-Alive\r\n\r\nGET /";
         let mut fields = Vec::new();
         let head = Head::read(text.as_bytes(), &mut fields).unwrap();
-        assert_eq!(&text[head.length..], "GET /");
-        assert_eq!(head.target, "/api/v1/ip?scope=geo&key=a%20b");
-        assert_eq!(head.authorization, Some(b"Bearer x".as_slice()));
+        let Outline { target, authorization, length } = head.outline;
+        assert_eq!(&text[length..], "GET /");
+        assert_eq!(target.of(text.as_bytes()), b"/api/v1/ip?scope=geo&key=a%20b");
+        assert_eq!(authorization.unwrap().of(text.as_bytes()), b"Bearer x");
         assert_eq!(head.lines(&AUTHORIZATION).collect::<Vec<_>>(), [b"Bearer x"]);
         assert_eq!(head.only_line(&ACCEPT), Some(b"*/*".as_slice()));
         assert_eq!(head.lines(&X_FORWARDED_FOR).collect::<Vec<_>>(), [b"192.0.2.1".as_slice(), b""]);
@@ -278,7 +301,7 @@ mod tests {
             let text = [with("").as_bytes(), &bytes].concat();
             for begin in 0..text.len().min(60) {
                 if let Some(head) = Head::read(&text[begin..], &mut Vec::new()) {
-                    prop_assert!(head.length <= text.len() - begin);
+                    prop_assert!(head.outline.length <= text.len() - begin);
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Requests that somebody else decides. Their connections wait for that, and the loop goes on.
 
 use super::Front;
+use super::turn::Came;
 use crate::fault::HttpFault;
 use crate::prompt::Prompt;
 use crate::reply::Reply;
@@ -141,9 +142,10 @@ where
                 turn.write_reply(&self.house, &resting.guest, (self.house.faults)(HttpFault::Panicked));
             }
         }
-        turn.input.clear();
+        let from = turn.input.len();
         turn.input.extend_from_slice(&rest);
-        self.go_on(connection, begin, 1, Reading { is_full, is_last });
+        let (bytes, reading) = (from..turn.input.len(), Reading { is_full, is_last });
+        self.go_on(Came { connection, bytes, reading, first: None }, begin, 1);
     }
 
     /// Answers those who wait for verdicts, before the loop ends. Who waits in vain is let go.

@@ -35,6 +35,7 @@ struct Quick {
 
 #[derive(Default)]
 struct Decided {
+    foreseen: Vec<Vec<u8>>,
     kept: usize,
     questions: Vec<String>,
 }
@@ -43,14 +44,21 @@ impl Prompt for Quick {
     type Turn = Decided;
     type Verdict = String;
 
+    fn foresee<'a>(&self, asks: impl Iterator<Item = Ask<'a>>, turn: &mut Decided) {
+        turn.foreseen = asks.map(|ask| ask.target.to_vec()).collect();
+        assert!(!turn.foreseen.iter().any(|target| target.ends_with(b"foresee-panic")), "as asked");
+    }
+
     fn answer(&self, ask: &Ask<'_>, turn: &mut Decided, draft: &mut Draft) -> Said {
-        assert!(ask.target != "/panic", "as asked");
-        if let Some(question) = ask.target.strip_prefix("/elsewhere/") {
+        assert!(ask.foreseen.is_none_or(|number| turn.foreseen[number] == ask.target));
+        let target = str::from_utf8(ask.target).unwrap();
+        assert!(target != "/panic", "as asked");
+        if let Some(question) = target.strip_prefix("/elsewhere/") {
             turn.questions.push(question.to_owned());
             draft.body.extend_from_slice(format!("{question}, quick").as_bytes());
             return Said::Body;
         }
-        let Some(bytes) = ask.target.strip_prefix("/at-once") else { return Said::Nothing };
+        let Some(bytes) = target.strip_prefix("/at-once") else { return Said::Nothing };
         turn.kept += 1;
         draft.head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         draft.body.extend(std::iter::repeat_n(b'x', bytes.parse().unwrap_or(0)));
@@ -397,6 +405,36 @@ fn who_panics_while_answering_harms_nobody_else() {
     let ends = [receive_one(&mut stream), receive_one(&mut stream)];
     assert!(ends[1].contains("Panicked") && ends[1].ends_with("quick"), "{ends:?}");
     ask(&mut served.connect(), REQUEST, "quick");
+}
+
+#[test]
+fn who_panics_while_foreseeing_harms_nobody() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut stream = served.connect();
+    ask(&mut stream, "GET /at-once?foresee-panic HTTP/1.1\r\nhost: x\r\n\r\n", "quick");
+    ask(&mut stream, REQUEST, "quick");
+}
+
+#[test]
+fn those_who_ask_at_once_are_answered_each_on_their_own() {
+    let served = serve(FEW, Duration::ZERO);
+    let mut streams: Vec<TcpStream> = (0..50).map(|_| served.connect()).collect();
+    for (length, stream) in streams.iter_mut().enumerate() {
+        let request = format!("GET /at-once{length} HTTP/1.1\r\nhost: x\r\n\r\n");
+        let slow = "GET /slow HTTP/1.1\r\nhost: x\r\n\r\n";
+        let more = if length % 3 == 0 { [slow, REQUEST].concat() } else { request.clone() };
+        stream.write_all([request, more].concat().as_bytes()).unwrap();
+    }
+    for (length, stream) in streams.iter_mut().enumerate() {
+        let body = format!("\r\n\r\n{}quick", "x".repeat(length));
+        assert!(receive_one(stream).ends_with(&body), "{length}");
+        if length % 3 == 0 {
+            let others = [receive_one(stream), receive_one(stream)];
+            assert!(others.iter().all(|answer| answer.ends_with("\r\n\r\nslow")), "{length}");
+        } else {
+            assert!(receive_one(stream).ends_with(&body), "{length}");
+        }
+    }
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! One turn: what came is read and decided, what was decided is kept, and then the answers leave.
 
 use super::guest::Sent;
-use super::head::{Field, Head};
+use super::head::{Field, Head, Outline};
 use super::pending::{Questions, Reading};
 use super::{Beginning, Front, Guest};
+use crate::clock::Stopwatch;
 use crate::fault::HttpFault;
 use crate::http1::Next;
 use crate::prompt::{Ask, Draft, Prompt, Said};
@@ -28,8 +29,11 @@ const REQUESTS_AT_ONCE: usize = 16;
 pub(super) struct Turn<P: Prompt> {
     pub(super) prompt: Arc<P>,
     pub(super) decided: P::Turn,
-    /// What was read of the connection that is looked at.
+    /// Room for what is read of one connection.
+    read: Vec<u8>,
+    /// What was read of all of them, one behind the other.
     pub(super) input: Vec<u8>,
+    came: Vec<Came>,
     fields: Vec<Field>,
     pub(super) draft: Draft,
     /// The answers of this turn, one behind the other.
@@ -43,6 +47,25 @@ pub(super) struct Turn<P: Prompt> {
     /// The second that `date` tells.
     second: i64,
     date: String,
+}
+
+/// What came on a connection.
+pub(super) struct Came {
+    pub(super) connection: usize,
+    /// Where it stands among all input.
+    pub(super) bytes: Range<usize>,
+    pub(super) reading: Reading,
+    /// The request that it begins with, if that was read already.
+    pub(super) first: Option<Request>,
+}
+
+/// A plain request.
+pub(super) struct Request {
+    outline: Outline,
+    client: Client,
+    now: Now,
+    stopwatch: Stopwatch,
+    foreseen: Option<usize>,
 }
 
 /// What is due to a connection at the end of the turn.
@@ -74,7 +97,9 @@ impl<P: Prompt> Turn<P> {
         Self {
             prompt,
             decided: P::Turn::default(),
-            input: Vec::with_capacity(READ_BYTES),
+            read: Vec::with_capacity(READ_BYTES),
+            input: Vec::new(),
+            came: Vec::new(),
             fields: Vec::new(),
             draft: Draft::default(),
             output: Vec::new(),
@@ -88,25 +113,20 @@ impl<P: Prompt> Turn<P> {
     }
 
     /// Answers the requests that were read, as far as they are plain and can be answered at once.
-    fn answer_all<S>(&mut self, house: &House<S>, guest: &Guest) -> Answered {
+    fn answer_all<S>(&mut self, house: &House<S>, guest: &Guest, came: &mut Came) -> Answered {
         let mut answered = Answered::default();
         while answered.requests < REQUESTS_AT_ONCE {
             let Self { prompt, decided, input, fields, draft, .. } = self;
-            let Some(head) = Head::read(&input[answered.bytes..], fields) else { break };
-            // What a proxy received by HTTPS is answered with one more field.
-            if house.hsts.is_some() && guest.line.tls.is_none() && head.scheme == Some(b"https") {
-                break;
-            }
-            let (now, stopwatch) = house.clock.begin();
-            let client = client(house, guest, &head);
-            let Head { target, authorization, length, .. } = head;
-            let ask = Ask { target, authorization, client: &client, now, stopwatch: &stopwatch };
+            let bytes = &input[came.bytes.start + answered.bytes..came.bytes.end];
+            let read = || Request::read(house, guest, bytes, fields, house.clock.begin());
+            let Some(request) = came.first.take().or_else(read) else { break };
             let said = catch_unwind(AssertUnwindSafe(|| {
                 draft.head.clear();
                 draft.body.clear();
-                prompt.answer(&ask, decided, draft)
+                prompt.answer(&request.ask(bytes), decided, draft)
             }));
-            self.tell_time(now);
+            let length = request.outline.length;
+            self.tell_time(request.now);
             match said {
                 Ok(Said::Answer) => self.write(&guest.line.told),
                 Ok(Said::Body) => {
@@ -149,6 +169,38 @@ impl<P: Prompt> Turn<P> {
     }
 }
 
+impl Request {
+    /// Reads the request that these bytes begin with, if it is plain.
+    fn read<S>(
+        house: &House<S>,
+        guest: &Guest,
+        bytes: &[u8],
+        fields: &mut Vec<Field>,
+        (now, stopwatch): (Now, Stopwatch),
+    ) -> Option<Self> {
+        let head = Head::read(bytes, fields)?;
+        // What a proxy received by HTTPS is answered with one more field.
+        if house.hsts.is_some() && guest.line.tls.is_none() && head.scheme == Some(b"https") {
+            return None;
+        }
+        let client = client(house, guest, &head);
+        Some(Self { outline: head.outline, client, now, stopwatch, foreseen: None })
+    }
+
+    /// What is asked, by these bytes.
+    fn ask<'a>(&'a self, bytes: &'a [u8]) -> Ask<'a> {
+        let Self { outline, client, now, stopwatch, foreseen } = self;
+        Ask {
+            target: outline.target.of(bytes),
+            authorization: outline.authorization.map(|part| part.of(bytes)),
+            client,
+            now: *now,
+            stopwatch,
+            foreseen: *foreseen,
+        }
+    }
+}
+
 /// Who asks. Once a proxy speaks for the caller, the round trip to the proxy says nothing about them, and is not asked for.
 fn client<S>(house: &House<S>, guest: &Guest, head: &Head<'_>) -> Client {
     let mut connection = guest.line.facts(Some(HttpVersion::Http11), None);
@@ -178,9 +230,9 @@ where
             return self.stir(connection);
         }
         let turn = &mut self.turn;
-        turn.input.clear();
-        let is_open = resting.guest.socket.read(&mut turn.input);
-        if turn.input.is_empty() {
+        turn.read.clear();
+        let is_open = resting.guest.socket.read(&mut turn.read);
+        if turn.read.is_empty() {
             if !matches!(is_open, Ok(true)) {
                 self.close(connection);
             }
@@ -189,24 +241,63 @@ where
         let is_last = !matches!(is_open, Ok(true))
             || flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         // What did not fit is still in the socket, of which nobody tells again.
-        let is_full = turn.input.len() >= READ_BYTES;
-        let begin = turn.output.len();
-        self.go_on(connection, begin, 0, Reading { is_full, is_last });
+        let is_full = turn.read.len() >= READ_BYTES;
+        let begin = turn.input.len();
+        turn.input.extend_from_slice(&turn.read);
+        let (bytes, reading) = (begin..turn.input.len(), Reading { is_full, is_last });
+        turn.came.push(Came { connection, bytes, reading, first: None });
     }
 
-    /// Answers what was read of a connection, behind so many answers that stand in the output.
-    pub(super) fn go_on(&mut self, connection: usize, begin: usize, requests: usize, reading: Reading) {
-        let Some(resting) = self.connections[connection].as_mut() else { return };
+    /// Answers all that came in this turn. The first requests of all connections are read before the first of them is answered.
+    fn answer_all(&mut self) {
+        if self.turn.came.is_empty() {
+            return;
+        }
+        let mut all = std::mem::take(&mut self.turn.came);
+        if !self.house.is_closing() {
+            self.foresee(&mut all);
+        }
+        for came in all.drain(..) {
+            let begin = self.turn.output.len();
+            self.go_on(came, begin, 0);
+        }
+        self.turn.came = all;
+    }
+
+    fn foresee(&mut self, all: &mut [Came]) {
+        let Turn { prompt, decided, input, fields, .. } = &mut self.turn;
+        let (now, stopwatch) = self.house.clock.begin();
+        let mut plain = 0;
+        for came in &mut *all {
+            let Some(resting) = self.connections[came.connection].as_ref() else { continue };
+            let (bytes, begun) = (&input[came.bytes.clone()], (now, stopwatch.clone()));
+            came.first = Request::read(&self.house, &resting.guest, bytes, fields, begun);
+            if let Some(first) = &mut came.first {
+                first.foreseen = Some(plain);
+                plain += 1;
+            }
+        }
+        let asks = all.iter().filter_map(|came| Some(came.first.as_ref()?.ask(&input[came.bytes.clone()])));
+        if catch_unwind(AssertUnwindSafe(|| prompt.foresee(asks, decided))).is_err() {
+            // Who has to be told so is found out one by one.
+            all.iter_mut().filter_map(|came| came.first.as_mut()).for_each(|first| first.foreseen = None);
+        }
+    }
+
+    /// Answers what came on a connection, behind so many answers that stand in the output.
+    pub(super) fn go_on(&mut self, mut came: Came, begin: usize, requests: usize) {
+        let Some(resting) = self.connections[came.connection].as_mut() else { return };
         let turn = &mut self.turn;
         let answered = match self.house.is_closing() {
             true => Answered::default(),
-            false => turn.answer_all(&self.house, &resting.guest),
+            false => turn.answer_all(&self.house, &resting.guest, &mut came),
         };
-        let Answered { bytes, next, asks, .. } = answered;
+        let Came { connection, bytes: Range { start, end }, reading, .. } = came;
+        let (rest, next, asks) = (&turn.input[start + answered.bytes..end], answered.next, answered.asks);
         let (requests, answers) = (requests + answered.requests, begin..turn.output.len());
         if asks {
             let body = std::mem::replace(&mut turn.draft.body, turn.spare_bodies.pop().unwrap_or_default());
-            let rest = turn.input[bytes..].to_vec();
+            let rest = rest.to_vec();
             resting.pending = Some(turn.questions.add(connection, body, rest, reading));
             resting.active_ms = self.house.clock.now().boot_ms;
             if requests > 0 {
@@ -214,15 +305,16 @@ where
             }
             return;
         }
-        let is_all = bytes == turn.input.len() && !reading.is_full;
-        let leaves =
-            (!is_all).then(|| Beginning { bytes: turn.input[bytes..].to_vec(), unsent: Vec::new(), next });
+        let is_all = rest.is_empty() && !reading.is_full;
+        let leaves = (!is_all).then(|| Beginning { bytes: rest.to_vec(), unsent: Vec::new(), next });
         turn.due.push(Due { connection, requests, answers, leaves, is_last: reading.is_last });
     }
 
     /// Has what was decided kept, and then sends the answers; and has the rest decided.
     pub(super) fn end_turn(&mut self) {
         self.turn.handshakes = 0;
+        self.answer_all();
+        self.turn.input.clear();
         self.ask_elsewhere();
         if self.turn.due.is_empty() {
             return;

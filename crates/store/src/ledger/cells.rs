@@ -11,12 +11,15 @@ use crate::tally::Tally;
 use crate::{Error, Outcomes, UsageRow};
 use ipse_model::{Day, KeyId, Meter, Now, Window};
 use papaya::HashMap;
+use std::hint::black_box;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// Subjects whose numbers differ in these bits alone stand in one page.
 const PLACE_BITS: u32 = 4;
+/// As many are foreseen together.
+const FORESEEN_AT_ONCE: usize = 32;
 const CELLS_PER_PAGE: usize = 1 << PLACE_BITS;
 const PLACE_MASK: i64 = (1 << PLACE_BITS) - 1;
 
@@ -124,6 +127,19 @@ impl<F> Cells<F> {
         let (page, place) = page_and_place(subject);
         let pages = self.pages.pin();
         Some(work(Spot { page: pages.get(&page)?, place }))
+    }
+
+    /// Looks at the cells of several subjects, so that they are at hand for whoever locks them next.
+    pub(super) fn foresee(&self, subjects: impl Iterator<Item = Subject>) {
+        let pages = self.pages.pin();
+        let mut cells = [None; FORESEEN_AT_ONCE];
+        for (cell, subject) in cells.iter_mut().zip(subjects) {
+            let (page, place) = page_and_place(subject);
+            *cell = pages.get(&page).map(|page| &page.cells[place]);
+        }
+        for cell in cells.into_iter().flatten() {
+            black_box((cell.number, cell.state.is_poisoned()));
+        }
     }
 
     /// Does something with every cell.
@@ -342,6 +358,7 @@ mod tests {
         }
         assert_eq!(cells.with(key(17), |cell| cell.lock().resumes), Some(17));
         assert_eq!(cells.with(key(31), |cell| cell.keep().spot().lock().resumes), Some(31));
+        cells.foresee((0..200).map(Subject::from_number));
         assert!(cells.with(key(5_000), |_| ()).is_none(), "nobody asked for it, nor for a neighbour");
         let mut seen = 0;
         cells.for_each(|cell| seen += usize::from(cell.lock().resumes > 0));

@@ -543,6 +543,10 @@ impl<G: Ground> Counters for Ledger<G> {
         })
     }
 
+    fn foresee(&self, keys: impl Iterator<Item = KeyId>) {
+        self.cells.foresee(keys.map(Subject::Key));
+    }
+
     fn grant_key(&self, key: &Key, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
         let grant = |cell: Spot<'_, FileOf<G>>| {
             let mut state = cell.lock();

@@ -1,7 +1,7 @@
 //! The key table follows the records.
 
 use crate::NOON;
-use ipse_model::{KeyState, Scope};
+use ipse_model::{KeyHash, KeyState, Scope};
 use ipse_store::KeyTable;
 
 #[tokio::test]
@@ -21,6 +21,10 @@ async fn changes_of_another_process_arrive_with_the_next_refresh() {
     assert_eq!(table.take_gone(), []);
     let found = table.find(&text.hash(), NOON).unwrap();
     assert_eq!((found.id, found.daily_limit, found.state), (key.id, 5, KeyState::Active));
+    let unknown = KeyHash::from_hex(&"07".repeat(32)).unwrap();
+    let mut both = [None; 2];
+    table.find_all([text.hash(), unknown].into_iter().zip(&mut both));
+    assert_eq!(both.map(|key| key.map(|key| key.id)), [Some(key.id), None]);
 
     other.set_scope(key.id, Scope::Full).await.unwrap();
     other.pause(key.id, NOON).await.unwrap();
