@@ -186,6 +186,10 @@ impl<C: Counters> Prompt for Api<C> {
     type Turn = Turn;
     type Verdict = Verdict;
 
+    fn answers_at_once(&self) -> bool {
+        !self.lookup.counters.asks_elsewhere()
+    }
+
     fn foresee<'a>(&self, asks: impl Iterator<Item = Ask<'a>>, turn: &mut Turn) {
         turn.foreseen.clear();
         turn.foreseen.extend(asks.map(|ask| foreseen_of(&ask)));
@@ -213,7 +217,7 @@ impl<C: Counters> Prompt for Api<C> {
             }
             Some(AtOnce::Granted(allowance)) => {
                 self.replies.write_answered(allowance, &mut draft.head);
-                self.requests.note(route, ApiOutcome::Answered, Version::HTTP_11, ask.stopwatch.elapsed_ns());
+                self.requests.note(route, ApiOutcome::Answered, ask.version, ask.stopwatch.elapsed_ns());
                 Said::Answer
             }
         }

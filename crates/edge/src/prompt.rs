@@ -2,10 +2,13 @@
 
 use crate::clock::Stopwatch;
 use crate::reply::Reply;
+use http::Version;
 use ipse_model::{Client, Now};
 
 /// What somebody asks for: `GET`, and nothing unusual.
 pub struct Ask<'a> {
+    /// How it was asked.
+    pub version: Version,
     /// Path and query, of characters that may stand there.
     pub target: &'a [u8],
     /// The value of `Authorization`, if there is one.
@@ -25,7 +28,7 @@ pub struct Ask<'a> {
 pub struct Draft {
     /// The line of the status and fields, each with its line's end. What is said of every answer is added by the edge.
     pub head: Vec<u8>,
-    /// The body.
+    /// The body. By HTTP/2 it is answered as long as it fits into one frame, 16 KiB.
     pub body: Vec<u8>,
 }
 
@@ -47,6 +50,9 @@ pub trait Prompt: Send + Sync + 'static {
     type Turn: Default + Send;
     /// What somebody else has decided about a request.
     type Verdict: Send + 'static;
+
+    /// Whether it never says [`Said::Body`].
+    fn answers_at_once(&self) -> bool;
 
     /// Looks at what the first requests of a turn will need, and decides nothing. What is far away in memory comes for all of
     /// them in the time of one.
@@ -72,6 +78,10 @@ pub enum Nobody {}
 impl Prompt for Nobody {
     type Turn = ();
     type Verdict = ();
+
+    fn answers_at_once(&self) -> bool {
+        match *self {}
+    }
 
     fn foresee<'a>(&self, _: impl Iterator<Item = Ask<'a>>, (): &mut ()) {
         match *self {}

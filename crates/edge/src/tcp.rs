@@ -3,6 +3,7 @@
 
 use crate::crowd::Crowd;
 use crate::front::{Beginning, Guest, Socket, Stay};
+use crate::http2::frame::PREFACE;
 use crate::listen::BACKLOG;
 use crate::proxy::introduction;
 use crate::reply::Reply;
@@ -328,13 +329,14 @@ where
     let is_http2 = channel.is_http2();
     let mut wire = Wire::new(channel, Arc::clone(&house.faults));
     let mut comes_back = None;
-    if let Some(Beginning { bytes, unsent, next }) = from_front {
+    let mut passage = None;
+    if let Some(Beginning { bytes, unsent, next, passage: passed }) = from_front {
         wire.begin_with(bytes, unsent);
         wire.flush().await.ok()?;
-        comes_back = Some(next);
+        (comes_back, passage) = (Some(next), passed);
     }
     if is_http2 {
-        Box::pin(http2::serve(wire, line, house, stages)).await;
+        Box::pin(http2::serve(wire, passage, line, house, stages)).await;
         return None;
     }
     http1::serve(wire, line, comes_back, house, stages).await
@@ -459,10 +461,9 @@ where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
 {
-    const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let mut wire = Wire::new(stream, Arc::clone(&house.faults));
     let (mut comes_back, mut may_be_http2) = (None, true);
-    if let Some((Beginning { bytes, unsent, next }, was_asked)) = from_front {
+    if let Some((Beginning { bytes, unsent, next, .. }, was_asked)) = from_front {
         wire.begin_with(bytes, unsent);
         // Who is sent elsewhere is nobody whom the front would know what to say to.
         (comes_back, may_be_http2) = (Some(next).filter(|_| line.redirect_to.is_none()), !was_asked);
@@ -491,7 +492,7 @@ where
     let is_http2 = may_be_http2 && first == PREFACE;
     wire.give_back(first.freeze());
     if is_http2 {
-        Box::pin(http2::serve(wire, line, house, stages)).await;
+        Box::pin(http2::serve(wire, None, line, house, stages)).await;
         return None;
     }
     http1::serve(wire, line, comes_back, house, stages).await

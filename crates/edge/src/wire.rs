@@ -200,7 +200,9 @@ impl<S: Stream> AsyncRead for Wire<S> {
             }
         }
         self.progress.asked();
-        self.strict.look(&mut buffer.filled_mut()[before..]);
+        if !self.is_http2 {
+            self.strict.look(&mut buffer.filled_mut()[before..]);
+        }
         if let Some(socket) = self.stream.tcp() {
             self.rtt.sample(socket);
         }

@@ -100,7 +100,7 @@ where
         Some(Shaken::Over(behind))
     }
 
-    /// Hands were shaken. Who speaks HTTP/1 stays here.
+    /// Hands were shaken. Who is answered at once stays here.
     fn welcome(&mut self, connection: usize, behind: usize) {
         let Some(resting) = self.connections[connection].as_mut() else { return };
         let Socket::Tls(channel) = &resting.guest.socket else { return };
@@ -109,9 +109,11 @@ where
         }
         self.house.shaken(Arc::make_mut(&mut resting.guest.line), &channel.session);
         (resting.guest.greeting, resting.active_ms) = (None, self.house.clock.now().boot_ms);
-        if channel.is_http2() {
-            self.hand_over(connection, Beginning::default());
-        } else if behind > 0 {
+        if channel.is_http2() && !self.turn.prompt.answers_at_once() {
+            return self.hand_over(connection, Beginning::default());
+        }
+        resting.http2 = channel.is_http2().then(Box::default);
+        if behind > 0 {
             // It is in the session, and the socket does not tell of it.
             self.look_at(connection, EventFlags::empty());
         }

@@ -2,6 +2,7 @@
 
 use crate::crowd::{Place, Seat};
 use crate::http1::Next;
+use crate::http2::Passage;
 use crate::rtt::rtt_ms;
 use crate::serve::Line;
 use crate::tls::{Channel, HANDSHAKE, Tls};
@@ -33,6 +34,11 @@ impl Guest {
     /// A connection on which nothing was asked yet.
     pub(crate) fn new(socket: Socket, line: Arc<Line>, stay: Stay, came_ms: u64) -> Self {
         Self { socket, line, stay, came_ms, was_asked: false, greeting: None }
+    }
+
+    /// Whether HTTP/2 is spoken on it, here or by whoever takes over.
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(&self.socket, Socket::Tls(channel) if channel.is_http2())
     }
 
     /// Has the handshake begin.
@@ -75,6 +81,8 @@ pub(crate) struct Beginning {
     pub(crate) unsent: Vec<u8>,
     /// When it comes back: as soon as it rests, or not before its caller takes their time.
     pub(crate) next: Next,
+    /// How HTTP/2 goes on that was spoken already; the bytes are in it.
+    pub(crate) passage: Option<Box<Passage>>,
 }
 
 /// What bytes of HTTP come from and go to, without anybody who waits.

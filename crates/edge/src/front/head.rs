@@ -26,8 +26,8 @@ pub(crate) struct Part {
 /// Where a field stands in its head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
-    name: Part,
-    value: Part,
+    pub(crate) name: Part,
+    pub(crate) value: Part,
 }
 
 /// A plain request.
@@ -53,7 +53,7 @@ pub(crate) struct Outline {
 
 impl Part {
     /// These bytes, which begin there.
-    fn new(bytes: &[u8], from: usize) -> Option<Self> {
+    pub(crate) fn new(bytes: &[u8], from: usize) -> Option<Self> {
         Some(Self { from: u16::try_from(from).ok()?, to: u16::try_from(from + bytes.len()).ok()? })
     }
 
@@ -70,8 +70,7 @@ impl<'a> Head<'a> {
         fields.clear();
         let first = line(bytes, 0)?;
         let target = first.strip_prefix(METHOD)?.strip_suffix(b" HTTP/1.1")?;
-        let is_plain = target.first() == Some(&b'/') && target.len() <= LONGEST_TARGET;
-        if !is_plain || !all(target, TARGET) {
+        if !is_target(target) {
             return None;
         }
         let (mut authorization, mut scheme, mut hosts) = (None, None, 0);
@@ -118,6 +117,51 @@ impl<'a> Head<'a> {
     }
 }
 
+impl<'a> Head<'a> {
+    /// Takes the head of HTTP/2 that these fields of a block are, if it is plain and came by this scheme.
+    pub(crate) fn of_block(bytes: &'a [u8], fields: &'a [Field], came_by: &[u8]) -> Option<Self> {
+        let is_pseudo = |field: &&Field| field.name.of(bytes).starts_with(b":");
+        let (pseudo, regular) = fields.split_at(fields.iter().take_while(is_pseudo).count());
+        if bytes.len() > LONGEST || regular.len() > MOST_FIELDS {
+            return None;
+        }
+        let (mut method, mut by, mut path, mut host) = (None, None, None, None);
+        for Field { name, value } in pseudo {
+            let known = match name.of(bytes) {
+                b":method" => &mut method,
+                b":scheme" => &mut by,
+                b":path" => &mut path,
+                b":authority" => &mut host,
+                _ => return None,
+            };
+            if known.replace(*value).is_some() {
+                return None;
+            }
+        }
+        let target = path?;
+        let is_get = method?.of(bytes) == b"GET" && by?.of(bytes) == came_by;
+        if !is_get || !is_target(target.of(bytes)) || !is_authority(host?.of(bytes)) {
+            return None;
+        }
+        let (mut authorization, mut scheme) = (None, None);
+        for Field { name, value: part } in regular {
+            let (name, value) = (name.of(bytes), part.of(bytes));
+            let is_field = !name.is_empty() && all(name, NAME) && !name.iter().any(u8::is_ascii_uppercase);
+            if !is_field || !all(value, VALUE) || trim(value).len() < value.len() {
+                return None;
+            }
+            match Known::of(name) {
+                Known::Authorization if authorization.is_none() => authorization = Some(*part),
+                Known::Scheme if scheme.is_none() => scheme = Some(value),
+                Known::Other if name != b"keep-alive" && name != b"proxy-connection" => {}
+                _ => return None,
+            }
+        }
+        let outline = Outline { target, authorization, length: bytes.len() };
+        Some(Self { bytes, fields, outline, scheme })
+    }
+}
+
 impl Fields for Head<'_> {
     fn lines<'a>(&'a self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let name = name.as_str().as_bytes();
@@ -153,6 +197,23 @@ impl Known {
             _ => Self::Other,
         }
     }
+}
+
+/// Whether this is a path, and perhaps a query, of which nobody has to think.
+fn is_target(target: &[u8]) -> bool {
+    target.first() == Some(&b'/') && target.len() <= LONGEST_TARGET && all(target, TARGET)
+}
+
+/// Whether this is a name or an address of IPv4, and perhaps a port.
+fn is_authority(host: &[u8]) -> bool {
+    let (name, port) = match memchr(b':', host) {
+        Some(colon) => (&host[..colon], &host[colon + 1..]),
+        None => (host, &b"443"[..]),
+    };
+    let is_port = port.iter().all(u8::is_ascii_digit)
+        && str::from_utf8(port).is_ok_and(|port| port.parse::<u16>().is_ok());
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'.' || *byte == b'-';
+    !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
 /// The line that begins there, without its end; `None` if its end has not come, or is no proper one.
@@ -211,6 +272,7 @@ fn all(bytes: &[u8], place: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http2::hpack::{Block, Decoder, write_literal};
     use http::header::{ACCEPT, AUTHORIZATION};
     use proptest::prelude::*;
 
@@ -293,6 +355,80 @@ mod tests {
         check(&plain.replace("\r\nhost", "\nhost"), false);
         check(&plain.replace("com\r\n", "com\n"), false);
         check(&format!("\r\n{plain}"), false);
+    }
+
+    /// Whether these fields are a plain head of HTTP/2.
+    fn is_plain_block(fields: &[(&str, &str)]) -> bool {
+        let mut block = Block::default();
+        let mut bytes = Vec::new();
+        fields.iter().for_each(|(name, value)| write_literal(&mut bytes, name.as_bytes(), value.as_bytes()));
+        Decoder::default().read(&bytes, 100_000, &mut block).unwrap();
+        Head::of_block(&block.bytes, &block.fields, b"https").is_some()
+    }
+
+    #[test]
+    fn what_has_to_be_thought_about_is_not_plain_in_http2_either() {
+        let first = [
+            (":method", "GET"),
+            (":scheme", "https"),
+            (":authority", "a-1.example:443"),
+            (":path", "/x?y=z"),
+        ];
+        let with = |more: &[(&str, &str)]| is_plain_block(&[&first[..], more].concat());
+        assert!(with(&[
+            ("accept", "*/*"),
+            ("authorization", "Bearer x"),
+            ("x-forwarded-proto", "https"),
+            ("dnt", "")
+        ]));
+        for more in [
+            (":path", "/"),
+            (":protocol", "websocket"),
+            ("host", "a-1.example"),
+            ("Accept", "*/*"),
+            ("te", "trailers"),
+            ("connection", "keep-alive"),
+            ("keep-alive", "1"),
+            ("proxy-connection", "x"),
+            ("upgrade", "x"),
+            ("content-length", "0"),
+            ("expect", "100-continue"),
+            ("x", " y"),
+            ("x", "y\t"),
+            ("x", "\u{e4}"),
+            ("x y", "z"),
+            ("", "z"),
+        ] {
+            assert!(!with(&[more]), "{more:?}");
+        }
+        assert!(!with(&[("authorization", "a"), ("authorization", "b")]));
+        assert!(!with(&[("accept", "*/*"), (":path", "/")]));
+        assert!(with(&[("x", "y"); 32]) && !with(&[("x", "y"); 33]));
+        assert!(!with(&[("x", &"y".repeat(8_192))]));
+        for missing in 0..first.len() {
+            let mut fields = first.to_vec();
+            fields.remove(missing);
+            assert!(!is_plain_block(&fields), "{missing}");
+        }
+        for (place, value) in [
+            (0, "HEAD"),
+            (0, "get"),
+            (1, "http"),
+            (2, ""),
+            (2, "[::1]"),
+            (2, "a:b"),
+            (2, "a:"),
+            (2, "a:65536"),
+            (2, "a@b"),
+            (3, "x"),
+            (3, "*"),
+            (3, ""),
+            (3, "/<"),
+        ] {
+            let mut fields = first;
+            fields[place].1 = value;
+            assert!(!is_plain_block(&fields), "{value}");
+        }
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The front: plain lookups by HTTP/1.1, answered by a loop of our own on each core.
+//! The front: plain lookups, answered by a loop of our own on each core.
 //!
 //! One turn of the loop (`turn.rs`) reads what came on some connections, has each request decided, has all that was decided
 //! kept in one step, and only then sends the answers. So a turn costs one write to the journal, and a request two calls of the
@@ -9,17 +9,22 @@
 //! What is not plain, or cannot be answered at once, goes to hyper with its connection and every byte that was read of it
 //! (`tcp::take_over`), and the connection comes back when it rests. When the doors are closed all connections go there: how
 //! callers are let go in peace is known in one place.
+//!
+//! HTTP/2 is spoken here as far as it is as plain (`session.rs`). A connection that the library had to take over stays there.
 
 mod greeting;
 mod guest;
 mod head;
 mod mailbox;
 mod pending;
+mod request;
+mod session;
 #[cfg(test)]
 mod tests;
 mod turn;
 
 pub(crate) use guest::{Beginning, Guest, Socket, Stay};
+pub(crate) use head::{Field, Part};
 pub(crate) use mailbox::Mailbox;
 
 use crate::crowd::Crowd;
@@ -39,6 +44,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
+use session::Session;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
@@ -65,6 +71,8 @@ pub(crate) struct Entrance {
 /// A connection that rests here.
 struct Resting {
     guest: Guest,
+    /// What is known of it if HTTP/2 is spoken here.
+    http2: Option<Box<Session>>,
     /// When something was last asked or sent.
     active_ms: u64,
     /// Whether its answers leave at once even if the one before is not acknowledged.
@@ -90,6 +98,8 @@ struct Front<S, P: Prompt> {
     runtime: Handle,
     connections: Vec<Option<Resting>>,
     free: Vec<usize>,
+    /// Connections of which more has come than one turn has time for.
+    unread: Vec<usize>,
     turn: Turn<P>,
     verdicts: Arc<Verdicts<P::Verdict>>,
     swept_ms: u64,
@@ -122,6 +132,7 @@ where
             runtime: Handle::current(),
             connections: Vec::new(),
             free: Vec::new(),
+            unread: Vec::new(),
             turn: Turn::new(Arc::clone(prompt)),
             verdicts: Arc::default(),
             swept_ms: 0,
@@ -148,16 +159,23 @@ where
 {
     fn run(&mut self) {
         let mut events = Vec::with_capacity(EVENTS);
-        let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
         let first_connection = FIRST_DOOR + self.doors.len() as u64;
         while !self.house.is_closing() {
             events.clear();
+            let timeout = Timespec { tv_sec: self.unread.is_empty().into(), tv_nsec: 0 };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     tracing::error!(error = %error, "a loop cannot wait for connections any more");
                     break;
                 }
+            }
+            if !self.unread.is_empty() {
+                for connection in std::mem::take(&mut self.unread) {
+                    self.look_at(connection, EventFlags::empty());
+                }
+                // Those that are looked at next may be the same.
+                self.end_turn();
             }
             for event in &events {
                 let (flags, what) = (event.flags, event.data.u64());
@@ -285,6 +303,7 @@ where
             // Hyper wants it so.
             is_hasty: guest.was_asked,
             guest,
+            http2: None,
             active_ms,
             waits_for_room: false,
             unsent: Vec::new(),
@@ -313,13 +332,20 @@ where
         if let Some(mut resting) = self.unseat(connection)
             && resting.guest.greeting.is_none()
         {
+            let last_word = resting.http2.as_ref().and_then(|session| session.last_word());
+            if let Some(last_word) = last_word.filter(|_| !resting.waits_for_room) {
+                let _ = resting.guest.socket.send(&last_word);
+            }
             resting.guest.socket.farewell();
         }
     }
 
     /// Gives a connection to hyper.
     fn hand_over(&mut self, connection: usize, mut beginning: Beginning) {
-        let Some(Resting { guest, unsent, leaves, .. }) = self.unseat(connection) else { return };
+        let Some(Resting { guest, http2, unsent, leaves, .. }) = self.unseat(connection) else { return };
+        if let Some(session) = http2 {
+            beginning = session.leave_at_rest();
+        }
         if let Some(leaves) = leaves {
             beginning = leaves;
         }

@@ -1,7 +1,7 @@
 //! Requests that somebody else decides. Their connections wait for that, and the loop goes on.
 
 use super::Front;
-use super::turn::Came;
+use super::request::Came;
 use crate::fault::HttpFault;
 use crate::prompt::Prompt;
 use crate::reply::Reply;
@@ -137,15 +137,16 @@ where
             catch_unwind(AssertUnwindSafe(|| turn.prompt.conclude(verdict, &mut turn.draft.head)));
         match concluded {
             Ok(Ok(())) => turn.write(&resting.guest.line.told),
-            Ok(Err(reply)) => turn.write_reply(&self.house, &resting.guest, *reply),
+            Ok(Err(reply)) => turn.write_reply(&self.house, resting, None, *reply),
             Err(_) => {
-                turn.write_reply(&self.house, &resting.guest, (self.house.faults)(HttpFault::Panicked));
+                let fault = (self.house.faults)(HttpFault::Panicked);
+                turn.write_reply(&self.house, resting, None, fault);
             }
         }
         let from = turn.input.len();
         turn.input.extend_from_slice(&rest);
         let (bytes, reading) = (from..turn.input.len(), Reading { is_full, is_last });
-        self.go_on(Came { connection, bytes, reading, first: None }, begin, 1);
+        self.go_on(Came::new(connection, bytes, reading), begin, 1);
     }
 
     /// Answers those who wait for verdicts, before the loop ends. Who waits in vain is let go.

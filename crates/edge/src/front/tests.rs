@@ -1,5 +1,7 @@
 //! Connections that rest here: what only the front does with them.
 
+mod http2;
+
 use super::*;
 use crate::client::{AddressHeader, Trust};
 use crate::clock::{Clock, ClockHand};
@@ -43,6 +45,10 @@ struct Decided {
 impl Prompt for Quick {
     type Turn = Decided;
     type Verdict = String;
+
+    fn answers_at_once(&self) -> bool {
+        true
+    }
 
     fn foresee<'a>(&self, asks: impl Iterator<Item = Ask<'a>>, turn: &mut Decided) {
         turn.foreseen = asks.map(|ask| ask.target.to_vec()).collect();

@@ -1,18 +1,20 @@
 //! One turn: what came is read and decided, what was decided is kept, and then the answers leave.
 
 use super::guest::Sent;
-use super::head::{Field, Head, Outline};
+use super::head::Field;
 use super::pending::{Questions, Reading};
-use super::{Beginning, Front, Guest};
-use crate::clock::Stopwatch;
+use super::request::{Came, leave};
+use super::session;
+use super::{Beginning, Front, Guest, Resting};
 use crate::fault::HttpFault;
 use crate::http1::Next;
-use crate::prompt::{Ask, Draft, Prompt, Said};
+use crate::http2::hpack::Block;
+use crate::prompt::{Draft, Prompt, Said};
 use crate::reply::{MARK, Reply, date, mark};
 use crate::serve::{House, Visit, tell};
 use crate::wire::http1_bytes;
 use http::Method;
-use ipse_model::{Client, HttpVersion, Now, write_number};
+use ipse_model::{Now, write_number};
 use rustix::event::epoll::{self, EventFlags};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +36,10 @@ pub(super) struct Turn<P: Prompt> {
     /// What was read of all of them, one behind the other.
     pub(super) input: Vec<u8>,
     came: Vec<Came>,
-    fields: Vec<Field>,
+    pub(super) fields: Vec<Field>,
+    /// The fields that were read last by HTTP/2, and those of all requests of the turn, one behind the other.
+    pub(super) block: Block,
+    pub(super) heads: Vec<u8>,
     pub(super) draft: Draft,
     /// The answers of this turn, one behind the other.
     pub(super) output: Vec<u8>,
@@ -47,25 +52,6 @@ pub(super) struct Turn<P: Prompt> {
     /// The second that `date` tells.
     second: i64,
     date: String,
-}
-
-/// What came on a connection.
-pub(super) struct Came {
-    pub(super) connection: usize,
-    /// Where it stands among all input.
-    pub(super) bytes: Range<usize>,
-    pub(super) reading: Reading,
-    /// The request that it begins with, if that was read already.
-    pub(super) first: Option<Request>,
-}
-
-/// A plain request.
-pub(super) struct Request {
-    outline: Outline,
-    client: Client,
-    now: Now,
-    stopwatch: Stopwatch,
-    foreseen: Option<usize>,
 }
 
 /// What is due to a connection at the end of the turn.
@@ -84,8 +70,6 @@ struct Due {
 #[derive(Default)]
 struct Answered {
     requests: usize,
-    /// How many bytes they were.
-    bytes: usize,
     /// When somebody who goes on from there may give the connection back.
     next: Next,
     /// Behind them one is to be decided elsewhere, whose bytes are among theirs. Its body is the last that was drafted.
@@ -101,6 +85,8 @@ impl<P: Prompt> Turn<P> {
             input: Vec::new(),
             came: Vec::new(),
             fields: Vec::new(),
+            block: Block::default(),
+            heads: Vec::new(),
             draft: Draft::default(),
             output: Vec::new(),
             due: Vec::new(),
@@ -113,38 +99,68 @@ impl<P: Prompt> Turn<P> {
     }
 
     /// Answers the requests that were read, as far as they are plain and can be answered at once.
-    fn answer_all<S>(&mut self, house: &House<S>, guest: &Guest, came: &mut Came) -> Answered {
+    fn answer_all<S>(&mut self, house: &House<S>, resting: &mut Resting, came: &mut Came) -> Answered {
         let mut answered = Answered::default();
-        while answered.requests < REQUESTS_AT_ONCE {
-            let Self { prompt, decided, input, fields, draft, .. } = self;
-            let bytes = &input[came.bytes.start + answered.bytes..came.bytes.end];
-            let read = || Request::read(house, guest, bytes, fields, house.clock.begin());
-            let Some(request) = came.first.take().or_else(read) else { break };
+        while answered.requests < REQUESTS_AT_ONCE && came.leaves.is_none() {
+            let request = match came.first.take() {
+                Some(request) => Some(request),
+                None => self.read(house, resting, came, house.clock.begin()),
+            };
+            let Some(request) = request else { break };
+            let Self { prompt, decided, input, heads, draft, .. } = self;
             let said = catch_unwind(AssertUnwindSafe(|| {
                 draft.head.clear();
                 draft.body.clear();
-                prompt.answer(&request.ask(bytes), decided, draft)
+                prompt.answer(&request.ask(input, heads), decided, draft)
             }));
-            let length = request.outline.length;
             self.tell_time(request.now);
-            match said {
-                Ok(Said::Answer) => self.write(&guest.line.told),
-                Ok(Said::Body) => {
-                    return Answered { bytes: answered.bytes + length, asks: true, ..answered };
+            match (said, request.stream) {
+                (Ok(Said::Answer), None) => self.write(&resting.guest.line.told),
+                (Ok(Said::Answer), Some(stream)) if self.draft.body.len() <= session::LONGEST_BODY => {
+                    self.write_http2(resting, stream);
                 }
-                Ok(Said::Nothing) => return Answered { next: Next::Later, ..answered },
-                Err(_) => self.write_reply(house, guest, (house.faults)(HttpFault::Panicked)),
+                (Ok(Said::Body), None) => {
+                    came.at += request.outline.length;
+                    return Answered { asks: true, ..answered };
+                }
+                (Ok(Said::Nothing), None) => return Answered { next: Next::Later, ..answered },
+                (Ok(Said::Nothing), Some(stream)) => {
+                    let head = &self.heads[request.head];
+                    came.leaves = leave(resting, &self.input, came, Some((stream, Some(head))));
+                    break;
+                }
+                // By HTTP/2 nothing else is ever said.
+                (Ok(_) | Err(_), stream) => {
+                    self.write_reply(house, resting, stream, (house.faults)(HttpFault::Panicked));
+                }
             }
             answered.requests += 1;
-            answered.bytes += length;
+            if request.stream.is_none() {
+                came.at += request.outline.length;
+            }
         }
         answered
     }
 
     /// Writes what nobody has drafted.
-    pub(super) fn write_reply<S>(&mut self, house: &House<S>, guest: &Guest, mut reply: Reply) {
+    pub(super) fn write_reply<S>(
+        &mut self,
+        house: &House<S>,
+        resting: &mut Resting,
+        stream: Option<session::Stream>,
+        reply: Reply,
+    ) {
+        let reply = self.reply_bytes(house, &resting.guest, reply);
+        match (stream, &mut resting.http2) {
+            (Some(stream), Some(session)) => session.write_whole(stream, &reply, &mut self.output),
+            _ => self.output.extend_from_slice(&reply),
+        }
+    }
+
+    /// What nobody has drafted, as HTTP/1 has it.
+    fn reply_bytes<S>(&self, house: &House<S>, guest: &Guest, mut reply: Reply) -> Vec<u8> {
         tell(house, &guest.line, guest.line.tls.is_some(), &mut reply);
-        self.output.extend(http1_bytes(mark(reply, &Method::GET), Some(self.date.as_bytes()), false));
+        http1_bytes(mark(reply, &Method::GET), Some(self.date.as_bytes()), false)
     }
 
     pub(super) fn tell_time(&mut self, now: Now) {
@@ -156,59 +172,31 @@ impl<P: Prompt> Turn<P> {
     /// Writes the answer that was drafted, with what is told to all on such a line, and what hyper and the edge add to every
     /// one.
     pub(super) fn write(&mut self, told: &[u8]) {
-        let Self { draft, output, date, .. } = self;
+        self.end_head(told);
+        let Self { draft, output, .. } = self;
         output.extend_from_slice(&draft.head);
-        output.extend_from_slice(told);
-        output.extend_from_slice(MARK);
-        output.extend_from_slice(b"content-length: ");
-        write_number(output, u32::try_from(draft.body.len()).unwrap_or(u32::MAX));
-        output.extend_from_slice(b"\r\ndate: ");
-        output.extend_from_slice(date.as_bytes());
-        output.extend_from_slice(b"\r\n\r\n");
+        output.extend_from_slice(b"\r\n");
         output.extend_from_slice(&draft.body);
     }
-}
 
-impl Request {
-    /// Reads the request that these bytes begin with, if it is plain.
-    fn read<S>(
-        house: &House<S>,
-        guest: &Guest,
-        bytes: &[u8],
-        fields: &mut Vec<Field>,
-        (now, stopwatch): (Now, Stopwatch),
-    ) -> Option<Self> {
-        let head = Head::read(bytes, fields)?;
-        // What a proxy received by HTTPS is answered with one more field.
-        if house.hsts.is_some() && guest.line.tls.is_none() && head.scheme == Some(b"https") {
-            return None;
-        }
-        let client = client(house, guest, &head);
-        Some(Self { outline: head.outline, client, now, stopwatch, foreseen: None })
-    }
-
-    /// What is asked, by these bytes.
-    fn ask<'a>(&'a self, bytes: &'a [u8]) -> Ask<'a> {
-        let Self { outline, client, now, stopwatch, foreseen } = self;
-        Ask {
-            target: outline.target.of(bytes),
-            authorization: outline.authorization.map(|part| part.of(bytes)),
-            client,
-            now: *now,
-            stopwatch,
-            foreseen: *foreseen,
+    /// The same by HTTP/2.
+    fn write_http2(&mut self, resting: &mut Resting, stream: session::Stream) {
+        self.end_head(&resting.guest.line.told);
+        if let Some(session) = &mut resting.http2 {
+            session.write(stream, &self.draft.head, &self.draft.body, &mut self.output);
         }
     }
-}
 
-/// Who asks. Once a proxy speaks for the caller, the round trip to the proxy says nothing about them, and is not asked for.
-fn client<S>(house: &House<S>, guest: &Guest, head: &Head<'_>) -> Client {
-    let mut connection = guest.line.facts(Some(HttpVersion::Http11), None);
-    let reported = house.trust.reported(&connection, head);
-    if reported.is_none() && guest.line.introduced.is_none() {
-        connection.rtt_ms = guest.socket.rtt_ms();
+    fn end_head(&mut self, told: &[u8]) {
+        let Self { draft: Draft { head, body }, date, .. } = self;
+        head.extend_from_slice(told);
+        head.extend_from_slice(MARK);
+        head.extend_from_slice(b"content-length: ");
+        write_number(head, u32::try_from(body.len()).unwrap_or(u32::MAX));
+        head.extend_from_slice(b"\r\ndate: ");
+        head.extend_from_slice(date.as_bytes());
+        head.extend_from_slice(b"\r\n");
     }
-    house.trust.client_of(reported.as_ref(), &connection, head)
 }
 
 impl<S, F, P> Front<S, P>
@@ -231,6 +219,9 @@ where
         }
         let turn = &mut self.turn;
         turn.read.clear();
+        if let Some(session) = &mut resting.http2 {
+            turn.read.append(&mut session.rest);
+        }
         let is_open = resting.guest.socket.read(&mut turn.read);
         if turn.read.is_empty() {
             if !matches!(is_open, Ok(true)) {
@@ -245,7 +236,7 @@ where
         let begin = turn.input.len();
         turn.input.extend_from_slice(&turn.read);
         let (bytes, reading) = (begin..turn.input.len(), Reading { is_full, is_last });
-        turn.came.push(Came { connection, bytes, reading, first: None });
+        turn.came.push(Came::new(connection, bytes, reading));
     }
 
     /// Answers all that came in this turn. The first requests of all connections are read before the first of them is answered.
@@ -265,19 +256,19 @@ where
     }
 
     fn foresee(&mut self, all: &mut [Came]) {
-        let Turn { prompt, decided, input, fields, .. } = &mut self.turn;
         let (now, stopwatch) = self.house.clock.begin();
         let mut plain = 0;
         for came in &mut *all {
-            let Some(resting) = self.connections[came.connection].as_ref() else { continue };
-            let (bytes, begun) = (&input[came.bytes.clone()], (now, stopwatch.clone()));
-            came.first = Request::read(&self.house, &resting.guest, bytes, fields, begun);
+            let Some(resting) = self.connections[came.connection].as_mut() else { continue };
+            let begun = (now, stopwatch.clone());
+            came.first = self.turn.read(&self.house, resting, came, begun);
             if let Some(first) = &mut came.first {
                 first.foreseen = Some(plain);
                 plain += 1;
             }
         }
-        let asks = all.iter().filter_map(|came| Some(came.first.as_ref()?.ask(&input[came.bytes.clone()])));
+        let Turn { prompt, decided, input, heads, .. } = &mut self.turn;
+        let asks = all.iter().filter_map(|came| Some(came.first.as_ref()?.ask(input, heads)));
         if catch_unwind(AssertUnwindSafe(|| prompt.foresee(asks, decided))).is_err() {
             // Who has to be told so is found out one by one.
             all.iter_mut().filter_map(|came| came.first.as_mut()).for_each(|first| first.foreseen = None);
@@ -288,14 +279,17 @@ where
     pub(super) fn go_on(&mut self, mut came: Came, begin: usize, requests: usize) {
         let Some(resting) = self.connections[came.connection].as_mut() else { return };
         let turn = &mut self.turn;
-        let answered = match self.house.is_closing() {
+        // What was read before is answered as before.
+        let is_closing = came.first.is_none() && self.house.is_closing();
+        let answered = match is_closing {
             true => Answered::default(),
-            false => turn.answer_all(&self.house, &resting.guest, &mut came),
+            false => turn.answer_all(&self.house, resting, &mut came),
         };
-        let Came { connection, bytes: Range { start, end }, reading, .. } = came;
-        let (rest, next, asks) = (&turn.input[start + answered.bytes..end], answered.next, answered.asks);
-        let (requests, answers) = (requests + answered.requests, begin..turn.output.len());
-        if asks {
+        let requests = requests + answered.requests;
+        let Came { connection, bytes: Range { start, end }, reading, at, said, mut leaves, .. } = came;
+        let rest = &turn.input[start + at..end];
+        if answered.asks {
+            let answers = begin..turn.output.len();
             let body = std::mem::replace(&mut turn.draft.body, turn.spare_bodies.pop().unwrap_or_default());
             let rest = rest.to_vec();
             resting.pending = Some(turn.questions.add(connection, body, rest, reading));
@@ -305,8 +299,28 @@ where
             }
             return;
         }
-        let is_all = rest.is_empty() && !reading.is_full;
-        let leaves = (!is_all).then(|| Beginning { bytes: rest.to_vec(), unsent: Vec::new(), next });
+        let is_begun = match &mut resting.http2 {
+            Some(session) => {
+                if is_closing {
+                    leaves = Some(Beginning::default());
+                } else if session.begins(at) {
+                    session.begin(&mut turn.output);
+                }
+                if answered.requests == REQUESTS_AT_ONCE && !rest.is_empty() {
+                    self.unread.push(connection);
+                }
+                // As long as nothing was said it may yet begin anew.
+                session.rest = if session.is_begun { rest } else { &turn.input[start..end] }.to_vec();
+                session.is_begun
+            }
+            None => leaves.as_ref().is_some_and(|leaves| leaves.passage.is_some()),
+        };
+        if is_begun {
+            turn.output.extend_from_slice(&said);
+        } else if leaves.is_none() && resting.http2.is_none() && (!rest.is_empty() || reading.is_full) {
+            leaves = Some(Beginning { bytes: rest.to_vec(), next: answered.next, ..Beginning::default() });
+        }
+        let answers = begin..turn.output.len();
         turn.due.push(Due { connection, requests, answers, leaves, is_last: reading.is_last });
     }
 
@@ -315,6 +329,7 @@ where
         self.turn.handshakes = 0;
         self.answer_all();
         self.turn.input.clear();
+        self.turn.heads.clear();
         self.ask_elsewhere();
         if self.turn.due.is_empty() {
             return;
@@ -326,10 +341,12 @@ where
         let mut output = std::mem::take(&mut self.turn.output);
         for Due { connection, requests, answers, leaves, is_last } in due.drain(..) {
             let is_there = match &failed {
-                _ if requests == 0 => true,
-                None => self.send(connection, &output[answers], now),
+                _ if answers.is_empty() => true,
                 // Nobody is told what may be forgotten.
-                Some(failed) => self.send_failure(connection, requests, failed, now),
+                Some(failed) if requests > 0 => {
+                    self.send_failure(connection, requests, failed, &output[answers], now)
+                }
+                _ => self.send(connection, &output[answers], now),
             };
             if !is_there {
                 self.close(connection);
@@ -352,12 +369,24 @@ where
     }
 
     /// Sends this instead of answers.
-    fn send_failure(&mut self, connection: usize, requests: usize, failed: &Reply, now: Now) -> bool {
-        let Some(resting) = self.connections[connection].as_ref() else { return false };
-        let begin = self.turn.output.len();
-        self.turn.write_reply(&self.house, &resting.guest, failed.clone());
-        let failure = self.turn.output.split_off(begin);
-        self.send(connection, &failure.repeat(requests), now)
+    fn send_failure(
+        &mut self,
+        connection: usize,
+        requests: usize,
+        failed: &Reply,
+        answers: &[u8],
+        now: Now,
+    ) -> bool {
+        let Some(resting) = self.connections[connection].as_mut() else { return false };
+        let failure = self.turn.reply_bytes(&self.house, &resting.guest, failed.clone());
+        if !resting.guest.is_http2() {
+            return self.send(connection, &failure.repeat(requests), now);
+        }
+        let (answers, more) = session::replace_answers(answers, &failure);
+        // Whoever takes over reckons with answers that were shorter, so nobody does.
+        let Some(session) = &mut resting.http2 else { return false };
+        session.spend(more);
+        self.send(connection, &answers, now)
     }
 
     /// Sends as much as there is room for, and has the rest wait. Says whether the connection still stands.
@@ -402,10 +431,13 @@ where
             return self.close(connection);
         }
         let Some(resting) = self.connections[connection].as_mut() else { return };
-        if !resting.waits_for_room
-            && let Some(beginning) = resting.leaves.take()
-        {
+        if resting.waits_for_room {
+            return;
+        }
+        if let Some(beginning) = resting.leaves.take() {
             self.hand_over(connection, beginning);
+        } else if resting.http2.as_ref().is_some_and(|session| !session.rest.is_empty()) {
+            self.unread.push(connection);
         }
     }
 }

@@ -3,6 +3,13 @@
 //! What is answered at once, as nearly everything is, is answered in passing, by whoever drives the connection: a task for each
 //! request would cost more than the answer. Only what has to wait for something becomes one.
 
+pub(crate) mod frame;
+pub(crate) mod hpack;
+mod huffman;
+mod passage;
+
+pub(crate) use passage::Passage;
+
 use crate::body::{BodyFault, NextPart, RequestBody, read_rest, told_bytes};
 use crate::idle::{Idle, Open};
 use crate::reply::{Reply, has_a_length, whole};
@@ -14,15 +21,16 @@ use h2::RecvStream;
 use h2::server::{Builder, Connection, SendResponse};
 use http::request::Parts;
 use http::{Request, Response, header};
+use passage::Passed;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::watch;
 
 /// A request whose head is larger than what is served is refused by us, with a body; beyond this it is refused bare.
-const HEADER_LIST_BYTES: u32 = 1024 * 1024;
+pub(crate) const HEADER_LIST_BYTES: u32 = 1024 * 1024;
 /// How much of bodies may be under way, on one stream and on all: what we read is far smaller.
-const WINDOW_BYTES: u32 = 1024 * 1024;
+pub(crate) const WINDOW_BYTES: u32 = 1024 * 1024;
 
 pub(crate) fn builder() -> Builder {
     let mut builder = Builder::new();
@@ -34,9 +42,10 @@ pub(crate) fn builder() -> Builder {
     builder
 }
 
-/// Serves a connection on which HTTP/2 is spoken.
+/// Serves a connection on which HTTP/2 is spoken. If some of it was spoken already, it comes with a passage.
 pub(crate) async fn serve<S, F>(
     wire: Wire<impl Stream + Send + 'static>,
+    passage: Option<Box<Passage>>,
     line: Arc<Line>,
     house: Arc<House<S>>,
     mut stages: watch::Receiver<Stage>,
@@ -46,7 +55,7 @@ pub(crate) async fn serve<S, F>(
 {
     let (idle, last_stages) = (Idle::default(), stages.clone());
     let host = Host { line, house: Arc::clone(&house), idle: idle.clone(), rtt: wire.rtt() };
-    let mut shaking = house.http2.handshake(wire.for_http2());
+    let mut shaking = house.http2.handshake(Passed::new(wire.for_http2(), passage));
     let mut over = std::pin::pin!(async {
         tokio::select! {
             () = idle.rest() => {}
@@ -100,7 +109,7 @@ where
     F: Future<Output = Reply> + Send + 'static,
 {
     /// Answers all that comes, until nothing does any more.
-    async fn take_all<T: Stream>(&self, connection: &mut Connection<Wire<T>, Bytes>) {
+    async fn take_all<T: Stream>(&self, connection: &mut Connection<Passed<Wire<T>>, Bytes>) {
         while let Some(Ok((request, respond))) = connection.accept().await {
             self.take(request, respond);
         }

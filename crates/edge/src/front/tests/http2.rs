@@ -1,0 +1,341 @@
+//! HTTP/2 at the front, spoken by the library's own client, and by hand where that would not.
+
+use super::*;
+use crate::http2::frame::{self, Begins, Frame, PREFACE};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use h2::client::{Builder, SendRequest};
+use http::{Request, StatusCode};
+use tokio_rustls::TlsConnector;
+
+/// More than what every peer has room for.
+const LARGE_WINDOW: u32 = 1 << 20;
+
+fn speaking_http2(config: &ClientConfig) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Arc::new(config)
+}
+
+/// A caller who has room for so much.
+async fn caller(address: SocketAddr, config: &ClientConfig, window: u32) -> SendRequest<Bytes> {
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let connector = TlsConnector::from(speaking_http2(config));
+    let stream = connector.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let mut builder = Builder::new();
+    builder.initial_connection_window_size(window);
+    let (caller, connection) = builder.handshake(stream).await.unwrap();
+    tokio::spawn(async move { drop(connection.await) });
+    caller.ready().await.unwrap()
+}
+
+/// Asks for all of these at once; the answers stand in their order.
+async fn ask_all(caller: &mut SendRequest<Bytes>, paths: &[&str]) -> Vec<(Response<()>, String)> {
+    let mut asked = Vec::new();
+    for path in paths {
+        let request = Request::get(format!("https://localhost{path}")).header("authorization", "Bearer x");
+        let (answer, _) = caller.send_request(request.body(()).unwrap(), true).unwrap();
+        asked.push(receive(answer));
+    }
+    join_all(asked).await
+}
+
+async fn receive(answer: h2::client::ResponseFuture) -> (Response<()>, String) {
+    let (head, mut body) = answer.await.unwrap().into_parts();
+    let mut text = Vec::new();
+    while let Some(part) = body.data().await {
+        let part = part.unwrap();
+        body.flow_control().release_capacity(part.len()).unwrap();
+        text.extend_from_slice(&part);
+    }
+    (Response::from_parts(head, ()), String::from_utf8(text).unwrap())
+}
+
+async fn bodies(caller: &mut SendRequest<Bytes>, paths: &[&str]) -> Vec<String> {
+    ask_all(caller, paths).await.into_iter().map(|(_, body)| body).collect()
+}
+
+/// What an edge with a door of TLS says to such a caller.
+fn with_caller(window: u32, talk: impl AsyncFnOnce(&Served, SendRequest<Bytes>)) {
+    let (served, config) = serve_tls(Duration::from_secs(5));
+    let handle = served.runtime.handle().clone();
+    handle.block_on(async {
+        let caller = caller(served.address, &config, window).await;
+        talk(&served, caller).await;
+    });
+}
+
+#[test]
+fn many_requests_at_once_are_answered_each_on_its_stream() {
+    with_caller(LARGE_WINDOW, async |_, mut caller| {
+        let paths: Vec<String> = (0..90).map(|length| format!("/at-once{length}")).collect();
+        for _ in 0..3 {
+            let all = ask_all(&mut caller, &paths.iter().map(String::as_str).collect::<Vec<_>>()).await;
+            for (length, (head, body)) in all.into_iter().enumerate() {
+                assert_eq!(body, "x".repeat(length) + "quick");
+                let field = |name| head.headers().get(name).unwrap().to_str().unwrap();
+                assert_eq!(head.status(), StatusCode::OK);
+                assert_eq!(
+                    (field("content-length"), field("x-content-type-options")),
+                    (&*body.len().to_string(), "nosniff")
+                );
+                assert!(field("date").ends_with(" GMT"));
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_not_plain_goes_to_the_library_and_the_connection_with_it() {
+    with_caller(LARGE_WINDOW, async |_, mut caller| {
+        assert_eq!(bodies(&mut caller, &["/at-once", "/at-once1"]).await, ["quick", "xquick"]);
+        let both = bodies(&mut caller, &["/at-once", "/other", "/at-once"]).await;
+        assert_eq!(both, ["quick", "slow", "slow"]);
+        for _ in 0..3 {
+            assert_eq!(bodies(&mut caller, &["/at-once", "/other"]).await, ["slow", "slow"]);
+        }
+        // A body, larger than what it has room for before it is told of more.
+        let (answer, mut sending) =
+            caller.send_request(Request::post("https://localhost/at-once").body(()).unwrap(), false).unwrap();
+        sending.send_data(Bytes::from(vec![0; 30_000]), true).unwrap();
+        assert_eq!(receive(answer).await.1, "slow");
+    });
+}
+
+#[test]
+fn who_begins_with_something_else_is_answered_by_the_library() {
+    with_caller(LARGE_WINDOW, async |_, mut caller| {
+        assert_eq!(bodies(&mut caller, &["/other"]).await, ["slow"]);
+        assert_eq!(bodies(&mut caller, &["/at-once"]).await, ["slow"]);
+    });
+}
+
+#[test]
+fn who_has_little_room_is_answered_by_the_library() {
+    with_caller(65_535, async |_, mut caller| {
+        assert_eq!(bodies(&mut caller, &["/at-once", "/at-once"]).await, ["slow", "slow"]);
+    });
+}
+
+#[test]
+fn room_that_was_used_is_not_used_again() {
+    // Two answers of 16 KiB fit beside what is never used, and then there is less than one more may take.
+    with_caller(65_535 + 40_000, async |_, mut caller| {
+        let path = "/at-once16379";
+        let lengths = async |caller: &mut SendRequest<Bytes>| {
+            bodies(caller, &[path; 3]).await.iter().map(String::len).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(&mut caller).await, [16_384, 16_384, 4]);
+    });
+}
+
+#[test]
+fn who_panics_or_says_too_much_harms_nobody_else() {
+    with_caller(LARGE_WINDOW, async |_, mut caller| {
+        let all = bodies(&mut caller, &["/at-once", "/panic", "/at-once20000", "/at-once"]).await;
+        assert_eq!(all, ["quick", "Panicked", "Panicked", "quick"]);
+    });
+}
+
+#[test]
+fn nobody_is_answered_what_could_not_be_kept() {
+    with_caller(LARGE_WINDOW, async |served, mut caller| {
+        assert_eq!(bodies(&mut caller, &["/at-once"]).await, ["quick"]);
+        served.quick.fails_to_keep.store(true, Ordering::Relaxed);
+        for (head, body) in ask_all(&mut caller, &["/at-once", "/at-once900"]).await {
+            assert_eq!((head.status(), body.as_str()), (StatusCode::INTERNAL_SERVER_ERROR, "failed"));
+        }
+        served.quick.fails_to_keep.store(false, Ordering::Relaxed);
+        assert_eq!(bodies(&mut caller, &["/at-once"]).await, ["quick"]);
+    });
+}
+
+#[test]
+fn who_rests_at_a_stop_is_told_so() {
+    for path in ["/at-once", "/other"] {
+        let (served, config) = serve_tls(Duration::from_secs(5));
+        let handle = served.runtime.handle().clone();
+        let mut caller = handle.block_on(async {
+            let mut caller = caller(served.address, &config, LARGE_WINDOW).await;
+            bodies(&mut caller, &[path]).await;
+            caller
+        });
+        let _ = served.stop.send(());
+        served.runtime.block_on(served.running).unwrap();
+        let refused = handle.block_on(async { std::future::poll_fn(|cx| caller.poll_ready(cx)).await });
+        let request = Request::get("https://localhost/").body(()).unwrap();
+        assert!(refused.is_err() || caller.send_request(request, true).is_err(), "{path}");
+    }
+}
+
+/// One who speaks frames.
+struct ByHand {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+    came: Vec<u8>,
+}
+
+/// What is heard: the kind of a frame, its flags and its stream, and what it says.
+type Heard = (u8, u8, u32, Vec<u8>);
+
+impl ByHand {
+    fn new(served: &Served, config: &ClientConfig) -> Self {
+        let config = speaking_http2(config);
+        Self { stream: StreamOwned::new(session(&config), served.connect()), came: Vec::new() }
+    }
+
+    fn say(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let mut bytes = Vec::new();
+        Frame { kind, flags, stream, payload }.write(&mut bytes);
+        self.stream.write_all(&bytes).unwrap();
+    }
+
+    /// Begins as everybody does, with much room.
+    fn begin(&mut self) {
+        self.stream.write_all(PREFACE).unwrap();
+        self.say(frame::SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
+        self.say(frame::WINDOW_UPDATE, 0, 0, &LARGE_WINDOW.to_be_bytes());
+    }
+
+    /// Asks for this path.
+    fn ask(&mut self, stream: u32, path: &str) {
+        let mut block = vec![0x82, 0x87, 0x41, 1, b'x', 0x04, u8::try_from(path.len()).unwrap()];
+        block.extend_from_slice(path.as_bytes());
+        self.say(frame::HEADERS, frame::END_HEADERS | frame::END_STREAM, stream, &block);
+    }
+
+    fn hear(&mut self) -> Option<Heard> {
+        loop {
+            if let Begins::With(Frame { kind, flags, stream, payload }, length) = Frame::read(&self.came) {
+                let heard = (kind, flags, stream, payload.to_vec());
+                self.came.drain(..length);
+                return Some(heard);
+            }
+            let mut part = [0; 4096];
+            match self.stream.read(&mut part) {
+                Ok(read) if read > 0 => self.came.extend_from_slice(&part[..read]),
+                _ => return None,
+            }
+        }
+    }
+
+    /// Hears until a frame of this kind.
+    #[track_caller]
+    fn hear_until(&mut self, kind: u8) -> Heard {
+        while let Some(heard) = self.hear() {
+            if heard.0 == kind {
+                return heard;
+            }
+        }
+        panic!("it never came");
+    }
+
+    /// How the connection ended: the last stream that was answered, and why.
+    fn hear_end(&mut self) -> Option<(u32, u32)> {
+        let (.., payload) =
+            std::iter::from_fn(|| self.hear()).filter(|heard| heard.0 == frame::GO_AWAY).last()?;
+        let part = |from: usize| u32::from_be_bytes(payload[from..from + 4].try_into().unwrap());
+        Some((part(0), part(4)))
+    }
+}
+
+#[test]
+fn settings_and_pings_are_answered_before_anything_is_asked() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    for byte in PREFACE {
+        caller.stream.write_all(&[*byte]).unwrap();
+        caller.stream.flush().unwrap();
+    }
+    caller.say(frame::SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
+    let (kind, flags, ..) = caller.hear().unwrap();
+    assert_eq!((kind, flags), (frame::SETTINGS, 0), "before anything else");
+    assert_eq!(caller.hear().unwrap(), (frame::SETTINGS, frame::ACKNOWLEDGED, 0, vec![]));
+    caller.say(frame::SETTINGS, frame::ACKNOWLEDGED, 0, &[]);
+    caller.say(frame::PING, 0, 0, b"12345678");
+    assert_eq!(caller.hear().unwrap(), (frame::PING, frame::ACKNOWLEDGED, 0, b"12345678".to_vec()));
+    caller.say(frame::WINDOW_UPDATE, 0, 0, &LARGE_WINDOW.to_be_bytes());
+    caller.ask(1, "/at-once");
+    assert_eq!(caller.hear().unwrap().0, frame::HEADERS);
+    let quick = (frame::DATA, frame::END_STREAM, 1, b"quick".to_vec());
+    assert_eq!(caller.hear().unwrap(), quick);
+    // What is said about an answer that has left is no fault.
+    caller.say(frame::WINDOW_UPDATE, 0, 1, &9_u32.to_be_bytes());
+    caller.say(frame::RESET, 0, 1, &8_u32.to_be_bytes());
+    caller.ask(3, "/at-once");
+    assert_eq!(caller.hear_until(frame::DATA), (frame::DATA, frame::END_STREAM, 3, b"quick".to_vec()));
+    // By somebody else, who says nothing again that was said.
+    caller.ask(5, "/other");
+    let heard: Vec<Heard> =
+        std::iter::from_fn(|| caller.hear()).take_while(|heard| heard.0 != frame::DATA).collect();
+    assert!(heard.iter().all(|heard| heard.0 != frame::SETTINGS), "{heard:?}");
+    caller.say(frame::PING, 0, 0, b"12345678");
+    assert_eq!(caller.hear_until(frame::PING).1, frame::ACKNOWLEDGED);
+    // New settings are heard by whoever is there.
+    caller.say(frame::SETTINGS, 0, 0, &[0, 4, 0, 2, 0, 0]);
+    assert_eq!(caller.hear_until(frame::SETTINGS).1, frame::ACKNOWLEDGED);
+}
+
+/// Whatever is wrong, the connection ends for the same reason, whoever was there.
+#[track_caller]
+fn check_end(wrong: impl Fn(&mut ByHand)) {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let ends: Vec<_> = (0..3)
+        .map(|asks| {
+            let mut caller = ByHand::new(&served, &config);
+            caller.begin();
+            for request in 0..asks {
+                caller.ask(2 * request + 1, "/at-once");
+                caller.hear_until(frame::DATA);
+            }
+            wrong(&mut caller);
+            caller.hear_end().map(|(_, reason)| reason)
+        })
+        .collect();
+    assert!(ends[0] > Some(0) && ends[1..] == [ends[0]; 2], "{ends:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said_by_the_library() {
+    let whole = frame::END_HEADERS | frame::END_STREAM;
+    check_end(|caller| caller.say(frame::DATA, 0, 0, b"x"));
+    check_end(|caller| caller.say(frame::WINDOW_UPDATE, 0, 0, &[0; 4]));
+    check_end(|caller| caller.say(frame::CONTINUATION, frame::END_HEADERS, 9, &[0x82]));
+    check_end(|caller| caller.say(frame::PING, 0, 0, b"short"));
+    check_end(|caller| caller.say(frame::DATA, 0, 9, &vec![0; 16_385]));
+    check_end(|caller| caller.say(frame::HEADERS, whole, 9, &[0x80]));
+    check_end(|caller| caller.say(frame::HEADERS, whole, 9, &[0xc5]));
+    // A block that is not whole, and then something else.
+    check_end(|caller| {
+        caller.say(frame::HEADERS, frame::END_STREAM, 9, &[0x82]);
+        caller.say(frame::PING, 0, 0, b"12345678");
+    });
+}
+
+#[test]
+fn who_says_nothing_for_long_is_told_what_was_answered() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    served.hand.advance_ms(u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap());
+    assert_eq!(caller.hear_end(), Some((1, 0)));
+}
+
+#[test]
+fn fields_in_several_frames_are_read_by_the_library() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    // `:authority` is kept by its number.
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    caller.say(frame::HEADERS, frame::END_STREAM, 3, &[0x82, 0x87]);
+    caller.say(frame::CONTINUATION, 0, 3, &[0xbe]);
+    caller.say(frame::CONTINUATION, frame::END_HEADERS, 3, &[0x84]);
+    assert_eq!(caller.hear_until(frame::DATA), (frame::DATA, frame::END_STREAM, 3, b"slow".to_vec()));
+    // Padded, and with a priority.
+    let flags = frame::END_HEADERS | frame::END_STREAM | frame::PADDED | frame::PRIORITY;
+    caller.say(frame::HEADERS, flags, 5, &[2, 0, 0, 0, 0, 7, 0x82, 0x87, 0xbe, 0x84, 0, 0]);
+    assert_eq!(caller.hear_until(frame::DATA), (frame::DATA, frame::END_STREAM, 5, b"slow".to_vec()));
+}
