@@ -21,7 +21,7 @@ async fn changes_of_another_process_arrive_with_the_next_refresh() {
     assert_eq!(table.take_gone(), []);
     let found = table.find(&text.hash(), NOON).unwrap();
     assert_eq!((found.id, found.daily_limit, found.state), (key.id, 5, KeyState::Active));
-    let unknown = KeyHash::from_hex(&"07".repeat(32)).unwrap();
+    let unknown = KeyHash([7; 32]);
     let mut both = [None; 2];
     table.find_all([text.hash(), unknown].into_iter().zip(&mut both));
     assert_eq!(both.map(|key| key.map(|key| key.id)), [Some(key.id), None]);
@@ -89,5 +89,5 @@ async fn a_key_that_was_made_a_moment_ago_is_found() {
             assert!(found.is_some());
         }
     }
-    assert!(table.find_fresh(&ipse_model::KeyHash([7; 32]), NOON).await.is_none());
+    assert!(table.find_fresh(&KeyHash([7; 32]), NOON).await.is_none());
 }
