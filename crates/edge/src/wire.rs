@@ -121,9 +121,6 @@ impl<S: Stream> Wire<S> {
     /// Begins with what somebody else has read and not sent.
     pub(crate) fn begin_with(&mut self, mut bytes: Vec<u8>, unsent: Vec<u8>) {
         self.pending = unsent.into();
-        if bytes.is_empty() {
-            return;
-        }
         self.strict.look(&mut bytes);
         self.given_back = bytes.into();
         if let Some(socket) = self.stream.tcp() {

@@ -172,31 +172,39 @@ impl<P: Prompt> Turn<P> {
     /// Writes the answer that was drafted, with what is told to all on such a line, and what hyper and the edge add to every
     /// one.
     pub(super) fn write(&mut self, told: &[u8]) {
-        self.end_head(told);
-        let Self { draft, output, .. } = self;
-        output.extend_from_slice(&draft.head);
+        let Self { draft: Draft { head, body }, output, date, .. } = self;
+        for lines in [head, told, MARK] {
+            output.extend_from_slice(lines);
+        }
+        write_length(output, body.len());
+        write_date(output, date);
         output.extend_from_slice(b"\r\n");
-        output.extend_from_slice(&draft.body);
+        output.extend_from_slice(body);
     }
 
     /// The same by HTTP/2.
     fn write_http2(&mut self, resting: &mut Resting, stream: session::Stream) {
-        self.end_head(&resting.guest.line.told);
+        let Self { draft: Draft { head, body }, output, date, .. } = self;
+        head.extend_from_slice(&resting.guest.line.told);
+        write_date(head, date);
+        head.extend_from_slice(MARK);
+        write_length(head, body.len());
         if let Some(session) = &mut resting.http2 {
-            session.write(stream, &self.draft.head, &self.draft.body, &mut self.output);
+            session.write(stream, head, body, output);
         }
     }
+}
 
-    fn end_head(&mut self, told: &[u8]) {
-        let Self { draft: Draft { head, body }, date, .. } = self;
-        head.extend_from_slice(told);
-        head.extend_from_slice(MARK);
-        head.extend_from_slice(b"content-length: ");
-        write_number(head, u32::try_from(body.len()).unwrap_or(u32::MAX));
-        head.extend_from_slice(b"\r\ndate: ");
-        head.extend_from_slice(date.as_bytes());
-        head.extend_from_slice(b"\r\n");
-    }
+fn write_length(head: &mut Vec<u8>, length: usize) {
+    head.extend_from_slice(b"content-length: ");
+    write_number(head, u32::try_from(length).unwrap_or(u32::MAX));
+    head.extend_from_slice(b"\r\n");
+}
+
+fn write_date(head: &mut Vec<u8>, date: &str) {
+    head.extend_from_slice(b"date: ");
+    head.extend_from_slice(date.as_bytes());
+    head.extend_from_slice(b"\r\n");
 }
 
 impl<S, F, P> Front<S, P>
