@@ -6,12 +6,13 @@
 //! because what is done now and then falls on some of them.
 
 use crate::keys;
-use crate::peer;
+use crate::peer::{self, Running};
 use crate::stage::Stage;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_testkit::{Connection, Server};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -30,11 +31,37 @@ const NOT_PLAIN: &str = "te: trailers\r\n";
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
+    what: &'static str,
     /// A line more in each request.
     line: &'static str,
+    server: Counting,
 }
 
-const WAYS: [Way; 2] = [Way { name: "front", line: "" }, Way { name: "hyper", line: NOT_PLAIN }];
+impl Way {
+    /// This program must be built as what it counts for.
+    fn can_be_counted(self) -> bool {
+        !(cfg!(debug_assertions) && matches!(self.server, Counting::BareHyper))
+    }
+}
+
+/// Whose instructions are counted.
+#[derive(Clone, Copy)]
+enum Counting {
+    Ipse,
+    /// A server that always gives the same answer: what hyper takes by itself.
+    BareHyper,
+}
+
+const WAYS: [Way; 3] = [
+    Way { name: "front", what: "a keyed full lookup by the front", line: "", server: Counting::Ipse },
+    Way { name: "hyper", what: "a keyed full lookup by hyper", line: NOT_PLAIN, server: Counting::Ipse },
+    Way {
+        name: "bare-hyper",
+        what: "a fixed answer by hyper with nothing above it",
+        line: NOT_PLAIN,
+        server: Counting::BareHyper,
+    },
+];
 
 /// What to do with the figures.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,9 +75,9 @@ pub(crate) enum Purpose {
 /// Counts, and records or compares.
 pub(crate) fn bench(stage: &Stage, purpose: Purpose) -> Result<()> {
     let mut figures = BTreeMap::new();
-    for way in WAYS {
+    for way in WAYS.into_iter().filter(|way| way.can_be_counted()) {
         let count = count(stage, way)?;
-        println!("  {} instructions for a keyed full lookup by {}", count, way.name);
+        println!("  {count} instructions for {}", way.what);
         figures.insert(way.name.to_owned(), count);
     }
     let root =
@@ -88,7 +115,9 @@ fn compare(record: &str, circumstances: &str, figures: &BTreeMap<String, u64>) -
         let (name, recorded) =
             line.split_once(' ').with_context(|| format!("the record has a line {line:?}"))?;
         let recorded: u64 = recorded.parse()?;
-        let now = *figures.get(name).with_context(|| format!("{name} was not counted"))?;
+        let is_known = WAYS.iter().any(|way| way.name == name);
+        ensure!(is_known, "the record has a line of {name}, which nobody counts");
+        let Some(now) = figures.get(name).copied() else { continue };
         let percent = grown_percent(recorded, now);
         println!("  {name}: {percent:+.1} % against what is recorded");
         ensure!(
@@ -124,8 +153,8 @@ fn circumstances() -> Result<String> {
 
 /// Instructions of one request.
 fn count(stage: &Stage, way: Way) -> Result<u64> {
-    let counted = Counted::start(stage)?;
-    let mut caller = Caller::new(stage, counted.server.address, way)?;
+    let counted = Counted::start(stage, way.server)?;
+    let mut caller = Caller::new(stage, counted.address, way)?;
     caller.ask(WARM_UP)?;
     counted.control(&["-i", "on"])?;
     // The first dump is of nothing but what switching on did.
@@ -141,31 +170,47 @@ fn count(stage: &Stage, way: Way) -> Result<u64> {
 
 /// A server whose instructions are counted.
 struct Counted {
-    server: Server,
+    address: SocketAddr,
+    process: u32,
     folder: PathBuf,
+    _server: Held,
+}
+
+/// What ends with it. The fields are there to be dropped.
+enum Held {
+    Ipse(#[expect(dead_code, reason = "it is dropped")] Box<Server>),
+    BareHyper(#[expect(dead_code, reason = "it is dropped")] Running),
 }
 
 impl Counted {
-    fn start(stage: &Stage) -> Result<Self> {
-        let program = peer::program()?;
+    fn start(stage: &Stage, counting: Counting) -> Result<Self> {
         let folder = stage.fresh_folder()?;
-        let data_dir = folder.join("data");
-        keys::fill(&program, &data_dir, &stage.keys)?;
         let mut command = ipse_testkit::program("valgrind");
         command
             .args(["--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes", "--quiet"])
-            .arg(format!("--callgrind-out-file={}", folder.join("counts").display()))
-            .arg(program)
-            .arg("serve")
-            .env("IPSE_LOG_LEVEL", "error");
-        let server = stage.cores.on(&stage.cores.of_server(), || Server::start(command, &data_dir))?;
-        Ok(Self { server, folder })
+            .arg(format!("--callgrind-out-file={}", folder.join("counts").display()));
+        let cores = stage.cores.of_server();
+        Ok(match counting {
+            Counting::Ipse => {
+                let (program, data_dir) = (peer::program()?, folder.join("data"));
+                keys::fill(&program, &data_dir, &stage.keys)?;
+                command.arg(program).arg("serve").env("IPSE_LOG_LEVEL", "error");
+                let server = stage.cores.on(&cores, || Server::start(command, &data_dir))?;
+                let (address, process) = (server.address, server.process.id());
+                Self { address, process, folder, _server: Held::Ipse(Box::new(server)) }
+            }
+            Counting::BareHyper => {
+                let server = stage.cores.on(&cores, || Running::bare_hyper_by(command))?;
+                let process = *server.processes.first().context("it has no process")?;
+                Self { address: server.clear, process, folder, _server: Held::BareHyper(server) }
+            }
+        })
     }
 
     fn control(&self, arguments: &[&str]) -> Result<()> {
         let output = Command::new("callgrind_control")
             .args(arguments)
-            .arg(self.server.process.id().to_string())
+            .arg(self.process.to_string())
             .output()
             .context("callgrind_control is not there: it comes with valgrind")?;
         ensure!(
@@ -216,7 +261,7 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn new(stage: &'a Stage, door: std::net::SocketAddr, way: Way) -> Result<Self> {
+    fn new(stage: &'a Stage, door: SocketAddr, way: Way) -> Result<Self> {
         Ok(Self { stage, connection: Connection::open(door)?, way, asked: 0 })
     }
 

@@ -18,6 +18,7 @@ use std::process::{Child, Command, Stdio};
 
 /// How this program is started again as one of the servers.
 pub(crate) const SERVER: &str = "serve";
+const BARE_HYPER: &str = "bare-hyper";
 
 /// Who is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,7 +61,7 @@ impl Peer {
             .cores
             .on(cores, || match self {
                 Self::Limit => Running::own(self, &["limit"]),
-                Self::BareHyper => Running::own(self, &["bare-hyper"]),
+                Self::BareHyper => Running::own(self, &[BARE_HYPER]),
                 Self::ByHand => by_hand::start(stage),
                 Self::Nginx => nginx::start(stage),
                 Self::Ipse => ipse::start(self, stage, &program()?),
@@ -103,7 +104,18 @@ impl Running {
     /// Starts this program again as a server, which says where it listens.
     fn own(peer: Peer, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(SERVER).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.arg(SERVER).args(arguments);
+        Self::by(peer, command)
+    }
+
+    /// The bare server of hyper, run by somebody who counts.
+    pub(crate) fn bare_hyper_by(mut counting: Command) -> Result<Self> {
+        counting.arg(std::env::current_exe()?).args([SERVER, BARE_HYPER]);
+        Self::by(Peer::BareHyper, counting)
+    }
+
+    fn by(peer: Peer, mut command: Command) -> Result<Self> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut process = Ended(command.spawn()?);
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("no output")?).read_line(&mut line)?;
@@ -116,7 +128,7 @@ impl Running {
 pub(crate) fn serve(arguments: &[String]) -> Result<()> {
     match arguments {
         [name] if name == "limit" => limit::serve(),
-        [name] if name == "bare-hyper" => bare_hyper::serve(),
+        [name] if name == BARE_HYPER => bare_hyper::serve(),
         [name, places, networks, keys] if name == "by-hand" => {
             by_hand::serve(&PathBuf::from(places), &PathBuf::from(networks), &PathBuf::from(keys))
         }

@@ -265,21 +265,20 @@ where
 
     fn foresee(&mut self, all: &mut [Came]) {
         let (now, stopwatch) = self.house.clock.begin();
-        let mut plain = 0;
         for came in &mut *all {
             let Some(resting) = self.connections[came.connection].as_mut() else { continue };
-            let begun = (now, stopwatch.clone());
-            came.first = self.turn.read(&self.house, resting, came, begun);
-            if let Some(first) = &mut came.first {
-                first.foreseen = Some(plain);
-                plain += 1;
-            }
+            came.first = self.turn.read(&self.house, resting, came, (now, stopwatch.clone()));
+        }
+        if all.len() < 2 {
+            // Nobody else would wait meanwhile.
+            return;
         }
         let Turn { prompt, decided, input, heads, .. } = &mut self.turn;
         let asks = all.iter().filter_map(|came| Some(came.first.as_ref()?.ask(input, heads)));
-        if catch_unwind(AssertUnwindSafe(|| prompt.foresee(asks, decided))).is_err() {
-            // Who has to be told so is found out one by one.
-            all.iter_mut().filter_map(|came| came.first.as_mut()).for_each(|first| first.foreseen = None);
+        // Who has to be told of a panic is found out one by one.
+        if catch_unwind(AssertUnwindSafe(|| prompt.foresee(asks, decided))).is_ok() {
+            let firsts = all.iter_mut().filter_map(|came| came.first.as_mut());
+            firsts.enumerate().for_each(|(number, first)| first.foreseen = Some(number));
         }
     }
 
