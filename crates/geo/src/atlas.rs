@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
 /// As many are foreseen together.
-const FORESEEN_AT_ONCE: usize = 32;
+const FORESEEN_AT_ONCE: usize = 64;
 
 /// Everything that is known about addresses. It never changes; a reload makes another one.
 pub struct Atlas {

@@ -21,6 +21,7 @@ mod scope;
 mod secret;
 mod time;
 mod token;
+mod window;
 mod written;
 
 pub use address::Address;
@@ -33,7 +34,7 @@ pub use fields::{AddressFields, CipherFields, FlagFields, GeoFields, PathFields,
 pub use key::{Key, KeyHash, KeyId, KeyState, KeyText, NotAKey};
 pub use limits::{
     BURST_LIMIT, BURST_WINDOW_MS, Charge, DAILY_LIMIT, DEMO_DAILY_LIMIT, DayAllowance, KEYS_PER_ACCOUNT,
-    Meter, Window,
+    Meter,
 };
 pub use links::Links;
 pub use place::{Degrees, Network, Place, UnknownZone, Zone};
@@ -43,4 +44,5 @@ pub use scope::{NotAScope, Scope};
 pub use secret::{NotASecret, Secret, SecretHash};
 pub use time::{Day, Now};
 pub use token::{DoctorToken, NotADoctorToken};
+pub use window::Window;
 pub use written::{Area, Written, quote_into, quoted, system_names, unquoted};

@@ -2,8 +2,7 @@
 //!
 //! Both engines of `Counters` follow these rules; the local ledger uses this code itself.
 
-use crate::{Day, Now};
-use std::collections::VecDeque;
+use crate::{Day, Now, Window};
 
 /// Answers per key and day on the free tier.
 pub const DAILY_LIMIT: u32 = 10_000;
@@ -130,96 +129,9 @@ impl Meter {
     }
 }
 
-/// The exact sliding window: the times of the last [`BURST_LIMIT`] requests. One more is within the limit if the
-/// oldest of them is a minute old.
-#[derive(Clone, Debug, Default)]
-pub struct Window {
-    /// One more than [`BURST_LIMIT`] if the last request took the place of another, which then is the first.
-    times: VecDeque<u64>,
-}
-
-impl Window {
-    /// Records a request at `boot_ms` and says whether it is within the limit. One that is not is not recorded.
-    ///
-    /// Threads may bring their moments slightly out of order; a moment before the last one counts as the last
-    /// one, so the window only ever moves forward.
-    pub fn admit(&mut self, boot_ms: u64) -> bool {
-        let moment = self.moment(boot_ms);
-        if self.has_no_room(moment) {
-            return false;
-        }
-        if self.replaced() > 0 {
-            self.times.pop_front();
-        }
-        self.times.push_back(moment);
-        true
-    }
-
-    /// Whether a request at `boot_ms` would be one too many.
-    #[must_use]
-    pub fn is_full(&self, boot_ms: u64) -> bool {
-        self.has_no_room(self.moment(boot_ms))
-    }
-
-    fn has_no_room(&self, moment: u64) -> bool {
-        self.times.len() >= BURST_LIMIT as usize
-            && self.times.get(self.replaced()).is_some_and(|oldest| moment - oldest < BURST_WINDOW_MS)
-    }
-
-    /// How many requests at the beginning are kept only for the case that the last one is undone.
-    fn replaced(&self) -> usize {
-        self.times.len().saturating_sub(BURST_LIMIT as usize)
-    }
-
-    fn moment(&self, boot_ms: u64) -> u64 {
-        self.times.back().map_or(boot_ms, |last| boot_ms.max(*last))
-    }
-
-    /// Undoes the last request that was admitted.
-    fn take_back(&mut self) {
-        self.times.pop_back();
-    }
-
-    /// Starts a fresh minute.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Gives the memory back if no request is younger than two minutes. Says whether any memory is still held.
-    ///
-    /// One minute would do if moments came in order; but a request may have read the clock a little before
-    /// `boot_ms` and come here a little after, and what is in its minute must still be known.
-    pub fn shrink(&mut self, boot_ms: u64) -> bool {
-        if self.times.back().is_none_or(|last| boot_ms.saturating_sub(*last) >= 2 * BURST_WINDOW_MS) {
-            self.clear();
-        }
-        self.times.capacity() > 0
-    }
-
-    /// How many requests were recorded in each of the sixty seconds that end with `boot_ms`, the oldest first. One that was
-    /// recorded later, out of order, belongs to the last of them.
-    #[must_use]
-    pub fn last_minute(&self, boot_ms: u64) -> [u32; 60] {
-        let mut seconds = [0; 60];
-        for time in self.times() {
-            let age = usize::try_from(boot_ms.saturating_sub(time) / 1000).unwrap_or(usize::MAX);
-            if let Some(second) = seconds.iter_mut().nth_back(age) {
-                *second += 1;
-            }
-        }
-        seconds
-    }
-
-    /// The recorded moments, oldest first.
-    pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
-        self.times.range(self.replaced()..).copied()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn at(unix_ms: i64, boot_ms: u64) -> Now {
         Now { unix_ms, boot_ms }
@@ -227,39 +139,6 @@ mod tests {
 
     fn meter() -> Meter {
         Meter::new(Day(0), 0, Window::default())
-    }
-
-    #[test]
-    fn three_hundred_pass_in_any_minute_and_the_next_does_not() {
-        let mut window = Window::default();
-        for i in 0..300 {
-            assert!(window.admit(1000 + i));
-        }
-        assert!(!window.admit(1299));
-        assert!(!window.admit(60_999), "the first is 59,999 ms old");
-        assert!(window.admit(61_000), "the first is 60,000 ms old and gone");
-        assert!(!window.admit(61_000));
-        assert!(window.admit(61_001));
-    }
-
-    #[test]
-    fn the_window_has_no_calendar_minutes() {
-        let mut window = Window::default();
-        for _ in 0..150 {
-            assert!(window.admit(59_000));
-        }
-        for _ in 0..150 {
-            assert!(window.admit(61_000));
-        }
-        assert!(!window.admit(61_000));
-    }
-
-    #[test]
-    fn moments_out_of_order_count_as_the_latest() {
-        let mut window = Window::default();
-        assert!(window.admit(5000));
-        assert!(window.admit(4000));
-        assert_eq!(window.times().collect::<Vec<_>>(), [5000, 5000]);
     }
 
     #[test]
@@ -303,29 +182,6 @@ mod tests {
         assert_eq!(meter.grant_key(at(0, 59_999), 10_000), None, "the window is full");
         assert_eq!(meter.used(), 300);
         assert!(meter.grant_key(at(0, 60_000), 10_000).is_some());
-    }
-
-    #[test]
-    fn the_last_minute_is_told_second_by_second() {
-        let mut window = Window::default();
-        for time in [1_000, 1_001, 30_500, 60_000, 60_999, 61_000] {
-            assert!(window.admit(time));
-        }
-        let minute = window.last_minute(61_000);
-        assert_eq!((minute[0], minute[29], minute[58], minute[59]), (1, 1, 1, 2), "{minute:?}");
-        assert_eq!(minute.iter().sum::<u32>(), 5, "the first is a minute old");
-        assert_eq!(window.last_minute(60_000).iter().sum::<u32>(), 6);
-        assert_eq!(window.last_minute(60_000)[59], 3, "what was recorded out of order is of the last second");
-        assert_eq!(window.last_minute(u64::MAX), [0; 60]);
-    }
-
-    #[test]
-    fn an_idle_window_gives_its_memory_back() {
-        let mut window = Window::default();
-        window.admit(0);
-        assert!(window.shrink(119_999));
-        assert!(!window.shrink(120_000));
-        assert_eq!(window.times().count(), 0);
     }
 
     #[test]
@@ -396,23 +252,5 @@ mod tests {
             assert!(matches!(meter.charge_key(at(wild, 10), 10_000), Charge::Granted(_)));
         }
         assert_eq!(meter.charge_key(at(0, 10), 10_000), Charge::BurstExceeded);
-    }
-
-    proptest! {
-        #[test]
-        fn the_window_agrees_with_counting_by_hand(steps in prop::collection::vec(0u64..2_000, 1..2_000)) {
-            let mut window = Window::default();
-            let mut admitted: Vec<u64> = Vec::new();
-            let mut moment = 0;
-            for step in steps {
-                moment += step / 8;
-                let within = admitted.iter().filter(|time| moment - **time < BURST_WINDOW_MS).count();
-                let expected = within < BURST_LIMIT as usize;
-                prop_assert_eq!(window.admit(moment), expected);
-                if expected {
-                    admitted.push(moment);
-                }
-            }
-        }
     }
 }

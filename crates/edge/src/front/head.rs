@@ -85,7 +85,7 @@ impl<'a> Head<'a> {
             let colon = memchr(b':', line)?;
             let (name, rest) = line.split_at(colon);
             let value = trim(&rest[1..]);
-            if name.is_empty() || !all(name, NAME) || !all(value, VALUE) || fields.len() == MOST_FIELDS {
+            if name.is_empty() || !all(name, NAME) || !is_value(value) || fields.len() == MOST_FIELDS {
                 return None;
             }
             // Where the value begins follows from how much of the line is behind it.
@@ -147,7 +147,7 @@ impl<'a> Head<'a> {
         for Field { name, value: part } in regular {
             let (name, value) = (name.of(bytes), part.of(bytes));
             let is_field = !name.is_empty() && all(name, NAME) && !name.iter().any(u8::is_ascii_uppercase);
-            if !is_field || !all(value, VALUE) || trim(value).len() < value.len() {
+            if !is_field || !is_value(value) || trim(value).len() < value.len() {
                 return None;
             }
             match Known::of(name) {
@@ -240,16 +240,10 @@ fn trim(value: &[u8]) -> &[u8] {
 /// What bytes may stand in, a bit for each.
 const TARGET: u8 = 1;
 const NAME: u8 = 2;
-const VALUE: u8 = 4;
-const HOST: u8 = 8;
+const HOST: u8 = 4;
 
 static MAY_STAND: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0x20;
-    while byte < 0x7f {
-        table[byte] = VALUE;
-        byte += 1;
-    }
+    let table = [0; 256];
     let table =
         allow(table, b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", TARGET | NAME | HOST);
     allow(allow(allow(table, b"/?&=%+-._~,:", TARGET), b"-_", NAME), b"-._~:[]", HOST)
@@ -262,6 +256,11 @@ const fn allow(mut table: [u8; 256], bytes: &[u8], places: u8) -> [u8; 256] {
         at += 1;
     }
     table
+}
+
+/// Whether this may be a value. All bytes are looked at, several at once.
+fn is_value(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |is_value, byte| is_value & (0x20..0x7f).contains(byte))
 }
 
 /// Whether all these bytes may stand there. All are looked at, which is quicker than to stop at the first that may not.

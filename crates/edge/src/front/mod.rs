@@ -55,7 +55,7 @@ use tokio::sync::{oneshot, watch};
 use turn::Turn;
 
 /// As many connections are looked at in one turn: the first that is read waits for the last.
-const EVENTS: usize = 32;
+const EVENTS: usize = 64;
 /// How often it is looked who has stayed too long, in milliseconds.
 const SWEEP_EVERY_MS: u64 = 1_000;
 /// What events of the mailbox are marked with; those of doors follow, and then those of connections.

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 /// Subjects whose numbers differ in these bits alone stand in one page.
 const PLACE_BITS: u32 = 4;
 /// As many are foreseen together.
-const FORESEEN_AT_ONCE: usize = 32;
+const FORESEEN_AT_ONCE: usize = 64;
 const CELLS_PER_PAGE: usize = 1 << PLACE_BITS;
 const PLACE_MASK: i64 = (1 << PLACE_BITS) - 1;
 
@@ -36,9 +36,9 @@ struct Page<F> {
     cells: [Cell<F>; CELLS_PER_PAGE],
 }
 
-/// The counters of one subject. Two lines of the cache, which nobody else's counters share.
+/// The counters of one subject. Two lines of the cache, which nobody else's counters share and which come together.
 #[derive(Debug)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(super) struct Cell<F> {
     number: i64,
     state: Mutex<State<F>>,
@@ -343,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_two_lines_of_the_cache() {
-        assert_eq!((size_of::<Cell<File>>(), align_of::<Cell<File>>()), (128, 64));
+        assert_eq!((size_of::<Cell<File>>(), align_of::<Cell<File>>()), (128, 128));
         assert_eq!(size_of::<Mark<File>>(), 16);
     }
 
