@@ -146,7 +146,7 @@ where
         let from = turn.input.len();
         turn.input.extend_from_slice(&rest);
         let (bytes, reading) = (from..turn.input.len(), Reading { is_full, is_last });
-        self.go_on(Came::new(connection, bytes, reading), begin, 1);
+        self.go_on(&mut Came::new(connection, bytes, reading), begin, 1);
     }
 
     /// Answers those who wait for verdicts, before the loop ends. Who waits in vain is let go.

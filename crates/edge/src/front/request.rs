@@ -20,8 +20,8 @@ pub(super) struct Came {
     pub(super) reading: Reading,
     /// How much of it was read, and answered.
     pub(super) at: usize,
-    /// The request that it begins with, if that was read already.
-    pub(super) first: Option<Request>,
+    /// The request that comes next, if that was read already.
+    pub(super) request: Option<Request>,
     /// What is said on a connection of HTTP/2 beside answers.
     pub(super) said: Vec<u8>,
     /// Behind what was read somebody else takes over.
@@ -30,7 +30,7 @@ pub(super) struct Came {
 
 impl Came {
     pub(super) fn new(connection: usize, bytes: Range<usize>, reading: Reading) -> Self {
-        Self { connection, bytes, reading, at: 0, first: None, said: Vec::new(), leaves: None }
+        Self { connection, bytes, reading, at: 0, request: None, said: Vec::new(), leaves: None }
     }
 }
 

@@ -102,11 +102,10 @@ impl<P: Prompt> Turn<P> {
     fn answer_all<S>(&mut self, house: &House<S>, resting: &mut Resting, came: &mut Came) -> Answered {
         let mut answered = Answered::default();
         while answered.requests < REQUESTS_AT_ONCE && came.leaves.is_none() {
-            let request = match came.first.take() {
-                Some(request) => Some(request),
-                None => self.read(house, resting, came, house.clock.begin()),
-            };
-            let Some(request) = request else { break };
+            if came.request.is_none() {
+                came.request = self.read(house, resting, came, house.clock.begin());
+            }
+            let Some(request) = &came.request else { break };
             let Self { prompt, decided, input, heads, draft, .. } = self;
             let said = catch_unwind(AssertUnwindSafe(|| {
                 draft.head.clear();
@@ -125,7 +124,7 @@ impl<P: Prompt> Turn<P> {
                 }
                 (Ok(Said::Nothing), None) => return Answered { next: Next::Later, ..answered },
                 (Ok(Said::Nothing), Some(stream)) => {
-                    let head = &self.heads[request.head];
+                    let head = &self.heads[request.head.clone()];
                     came.leaves = leave(resting, &self.input, came, Some((stream, Some(head))));
                     break;
                 }
@@ -138,6 +137,7 @@ impl<P: Prompt> Turn<P> {
             if request.stream.is_none() {
                 came.at += request.outline.length;
             }
+            came.request = None;
         }
         answered
     }
@@ -256,10 +256,11 @@ where
         if !self.house.is_closing() {
             self.foresee(&mut all);
         }
-        for came in all.drain(..) {
+        for came in &mut all {
             let begin = self.turn.output.len();
             self.go_on(came, begin, 0);
         }
+        all.clear();
         self.turn.came = all;
     }
 
@@ -267,33 +268,35 @@ where
         let (now, stopwatch) = self.house.clock.begin();
         for came in &mut *all {
             let Some(resting) = self.connections[came.connection].as_mut() else { continue };
-            came.first = self.turn.read(&self.house, resting, came, (now, stopwatch.clone()));
+            came.request = self.turn.read(&self.house, resting, came, (now, stopwatch.clone()));
         }
         if all.len() < 2 {
             // Nobody else would wait meanwhile.
             return;
         }
         let Turn { prompt, decided, input, heads, .. } = &mut self.turn;
-        let asks = all.iter().filter_map(|came| Some(came.first.as_ref()?.ask(input, heads)));
+        let asks = all.iter().filter_map(|came| Some(came.request.as_ref()?.ask(input, heads)));
         // Who has to be told of a panic is found out one by one.
         if catch_unwind(AssertUnwindSafe(|| prompt.foresee(asks, decided))).is_ok() {
-            let firsts = all.iter_mut().filter_map(|came| came.first.as_mut());
-            firsts.enumerate().for_each(|(number, first)| first.foreseen = Some(number));
+            let requests = all.iter_mut().filter_map(|came| came.request.as_mut());
+            requests.enumerate().for_each(|(number, request)| request.foreseen = Some(number));
         }
     }
 
     /// Answers what came on a connection, behind so many answers that stand in the output.
-    pub(super) fn go_on(&mut self, mut came: Came, begin: usize, requests: usize) {
+    pub(super) fn go_on(&mut self, came: &mut Came, begin: usize, requests: usize) {
         let Some(resting) = self.connections[came.connection].as_mut() else { return };
         let turn = &mut self.turn;
         // What was read before is answered as before.
-        let is_closing = came.first.is_none() && self.house.is_closing();
+        let is_closing = came.request.is_none() && self.house.is_closing();
         let answered = match is_closing {
             true => Answered::default(),
-            false => turn.answer_all(&self.house, resting, &mut came),
+            false => turn.answer_all(&self.house, resting, came),
         };
         let requests = requests + answered.requests;
-        let Came { connection, bytes: Range { start, end }, reading, at, said, mut leaves, .. } = came;
+        let (Range { start, end }, connection, at, reading) =
+            (came.bytes.clone(), came.connection, came.at, came.reading);
+        let mut leaves = came.leaves.take();
         let rest = &turn.input[start + at..end];
         if answered.asks {
             let answers = begin..turn.output.len();
@@ -323,7 +326,7 @@ where
             None => leaves.as_ref().is_some_and(|leaves| leaves.passage.is_some()),
         };
         if is_begun {
-            turn.output.extend_from_slice(&said);
+            turn.output.extend_from_slice(&came.said);
         } else if leaves.is_none() && resting.http2.is_none() && (!rest.is_empty() || reading.is_full) {
             leaves = Some(Beginning { bytes: rest.to_vec(), next: answered.next, ..Beginning::default() });
         }
