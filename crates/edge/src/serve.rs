@@ -772,6 +772,26 @@ pub(crate) mod tests {
         serving.abort();
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_can_be_read_in_two_ways_is_refused_in_whatever_pieces_it_comes() {
+        const HEAD: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\n";
+        for cut in 1..=HEAD.len() {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let edge = edge(listener, |_: Visit| std::future::ready(Response::new(Full::from("fine"))));
+            let address = address(&edge);
+            let serving = tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(&HEAD[..cut]).await.unwrap();
+            // waits for: nothing, on a paused clock; the first piece is read alone
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            stream.write_all(&HEAD[cut..]).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.ends_with("BadRequest"), "cut at {cut}: {answer}");
+            serving.abort();
+        }
+    }
+
     #[tokio::test]
     async fn the_last_permit_is_not_held_by_a_door_that_nobody_uses() {
         let (idle, used) = (

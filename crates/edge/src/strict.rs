@@ -2,12 +2,15 @@
 //!
 //! Hyper takes lines that end without a carriage return, lengths that are said twice, and a length beside chunks. A proxy
 //! may read the same bytes as another request with another one hidden in it. Such bytes are spoilt on their way, by one
-//! that no head may hold, so that hyper refuses them with 400 and closes the connection.
+//! that no head may hold, so that hyper refuses them with 400 and closes the connection. Of a head that comes in pieces hyper reads
+//! nothing before it sees an end, so one is to be added (`END`): otherwise the caller would wait for the deadline of heads.
 
 use memchr::memchr;
 
 /// What no head may hold.
 const SPOILT: u8 = 0;
+/// How hyper sees that a head is all there.
+pub(crate) const END: &[u8] = b"\r\n\r\n";
 /// As much of a line as is kept: every name that matters, and every length that a body can have.
 const KEPT: usize = 64;
 /// How HTTP/2 begins, which is no business of ours.
@@ -42,11 +45,12 @@ enum At {
 }
 
 impl Strict {
-    /// Looks at the next bytes, and spoils those that must not be understood.
-    pub(crate) fn look(&mut self, mut bytes: &mut [u8]) {
+    /// Looks at the next bytes, and spoils those that must not be understood. Says whether it did, which it does once.
+    #[must_use]
+    pub(crate) fn look(&mut self, mut bytes: &mut [u8]) -> bool {
         while !bytes.is_empty() {
             match self.at {
-                At::Beyond => return,
+                At::Beyond => return false,
                 At::Body(left) => {
                     let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     bytes = &mut bytes[taken..];
@@ -56,30 +60,35 @@ impl Strict {
                 At::Beginning | At::Head => {
                     let end = memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1);
                     let (line, rest) = bytes.split_at_mut(end);
-                    self.line(line);
+                    if self.spoil(line) {
+                        return true;
+                    }
                     bytes = rest;
                 }
             }
         }
+        false
     }
 
-    /// A line, or a part of one.
-    fn line(&mut self, part: &mut [u8]) {
+    /// Looks at a line, or a part of one. Says whether it was spoilt.
+    fn spoil(&mut self, part: &mut [u8]) -> bool {
         let room = KEPT.saturating_sub(self.begun.len()).min(part.len());
         self.begun.extend_from_slice(&part[..room]);
         self.length += part.len();
-        let Some((last, before)) = part.split_last_mut() else { return };
+        let Some((last, before)) = part.split_last_mut() else { return false };
         if *last != b'\n' {
             self.ends_with_return = *last == b'\r';
-            return;
+            return false;
         }
         let has_return = before.last().map_or(self.ends_with_return, |byte| *byte == b'\r');
-        if !has_return || !self.accept() {
+        let is_spoilt = !has_return || !self.accept();
+        if is_spoilt {
             *last = SPOILT;
             self.at = At::Beyond;
         }
         self.begun.clear();
         (self.length, self.ends_with_return) = (0, false);
+        is_spoilt
     }
 
     /// Whether a whole line may be understood.
@@ -132,8 +141,9 @@ mod tests {
         for piece in [1, 2, 3, 7, 1000] {
             let mut strict = Strict::default();
             let mut bytes = text.clone().into_bytes();
-            bytes.chunks_mut(piece).for_each(|piece| strict.look(piece));
+            let spoilt = bytes.chunks_mut(piece).filter_map(|piece| strict.look(piece).then_some(())).count();
             assert_eq!(bytes == text.as_bytes(), passes, "in pieces of {piece}: {text:?}");
+            assert_eq!(spoilt, usize::from(!passes), "in pieces of {piece}: {text:?}");
         }
     }
 
@@ -179,10 +189,11 @@ mod tests {
             piece in 1usize..50,
         ) {
             let mut whole = bytes.clone();
-            Strict::default().look(&mut whole);
+            let is_spoilt = Strict::default().look(&mut whole);
             let mut strict = Strict::default();
-            bytes.chunks_mut(piece).for_each(|piece| strict.look(piece));
+            let spoilt = bytes.chunks_mut(piece).filter_map(|piece| strict.look(piece).then_some(())).count();
             prop_assert_eq!(bytes, whole);
+            prop_assert_eq!(spoilt, usize::from(is_spoilt));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::fault::{FaultReplies, HttpFault};
 use crate::http1::Progress;
 use crate::reply::{Reply, mark, whole};
 use crate::rtt::RttGauge;
-use crate::strict::Strict;
+use crate::strict::{END, Strict};
 use crate::tls::Channel;
 use bytes::Bytes;
 use http::Method;
@@ -121,7 +121,9 @@ impl<S: Stream> Wire<S> {
     /// Begins with what somebody else has read and not sent.
     pub(crate) fn begin_with(&mut self, mut bytes: Vec<u8>, unsent: Vec<u8>) {
         self.pending = unsent.into();
-        self.strict.look(&mut bytes);
+        if self.strict.look(&mut bytes) {
+            bytes.extend_from_slice(END);
+        }
         self.given_back = bytes.into();
         if let Some(socket) = self.stream.tcp() {
             self.rtt.sample(socket);
@@ -197,8 +199,9 @@ impl<S: Stream> AsyncRead for Wire<S> {
             }
         }
         self.progress.asked();
-        if !self.is_http2 {
-            self.strict.look(&mut buffer.filled_mut()[before..]);
+        if !self.is_http2 && self.strict.look(&mut buffer.filled_mut()[before..]) {
+            // What was given back has been read.
+            self.given_back = Bytes::from_static(END);
         }
         if let Some(socket) = self.stream.tcp() {
             self.rtt.sample(socket);
