@@ -4,6 +4,7 @@
 //! What is masked stands in `told.rs`. The clock of both stands still while connections are under way, and a day passes between
 //! two batches of them, so each connection begins with a key that nobody has used.
 
+mod agenda;
 mod fields;
 mod pair;
 mod plan;
@@ -14,73 +15,55 @@ mod trial;
 
 use crate::campaign::Options;
 use crate::mischief::shown;
+use agenda::{Agenda, BATCH, SLOW_BATCH};
 use anyhow::{Result, anyhow, bail};
 use ipse_store::Subject;
-use ipse_testkit::Random;
 use pair::{Exempt, Pair};
-use plan::{Class, Ending, Plan};
+use plan::{Ending, Plan};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use talk::{Outcome, talk};
+use talk::{Outcome, alike, talk};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use trial::{Verdict, try_again};
 
 /// So many connections to each server at once.
-const AT_ONCE: usize = 128;
-/// So many connections on one day, each with a key of its own. They leave some of the demo's day.
-const BATCH: u64 = 4_096;
-/// In one batch of so many the demo is used up before it begins.
-const DEMO_USED_UP: u64 = 4;
+const AT_ONCE: usize = 48;
+/// So many pairs of servers, each with a clock of its own: while the last connections of a day take their time, or a day is
+/// prepared, others have theirs.
+const LANES: usize = 6;
 /// After so many differences the rest is not of interest.
 const MOST_DIFFERENCES: usize = 8;
 /// So much of what both said alike is shown before the first difference.
 const ALIKE_SHOWN: usize = 120;
 
 pub(crate) fn work(options: &Options) -> Result<String> {
-    let pair = Pair::start(options.count.min(BATCH))?;
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    let (mut tally, mut exempt, mut differences) = (Tally::default(), Exempt::default(), Vec::new());
-    let (mut next, mut before) = (0, Vec::<Plan>::new());
-    while next < options.count && differences.len() < MOST_DIFFERENCES {
-        let plans = plans(&pair, options, &mut next);
-        if plans.is_empty() {
-            bail!("there are too few keys");
-        }
-        pair.fresh_day(before.iter().chain(&plans))?;
-        before = plans.iter().filter(|plan| plan.may_be_paused()).cloned().collect();
-        let today = pair.today();
-        // Who resets may do so before a slow server has charged them.
-        let resets = plans.iter().filter(|plan| plan.ending == Ending::ListenAndReset);
-        exempt.subjects.extend(resets.map(|plan| (today, Subject::Key(plan.key.id))));
-        let doubts = run(&runtime, &pair, plans, &mut tally)?;
-        for Doubt { plan, outcomes } in doubts {
-            exempt.subjects.insert((today, Subject::Key(plan.key.id)));
-            if plan.is_of_demo() {
-                exempt.subjects.insert((today, Subject::Demo));
-            }
-            match try_again(&runtime, &pair, &plan, outcomes, &mut exempt)? {
-                Verdict::ByTheMoment => tally.by_the_moment += 1,
-                Verdict::Different(outcomes) => {
-                    let told = told(&plan, &outcomes);
-                    println!("{told}");
-                    differences.push(told);
-                }
-            }
-            if differences.len() >= MOST_DIFFERENCES {
-                break;
-            }
-        }
+    let lanes = if options.count > BATCH { LANES } else { 1 };
+    // One after the other, because each looks which threads there were before it.
+    let pairs = (0..lanes).map(|_| Pair::start(options.count.min(BATCH))).collect::<Result<Vec<_>>>()?;
+    let (agenda, differences) = (Mutex::new(Agenda::of(options)), Mutex::new(Vec::new()));
+    let lanes: Result<Vec<Lane>> = std::thread::scope(|scope| {
+        let (runtime, agenda, differences) = (&runtime, &agenda, &differences);
+        let lane = |pair| scope.spawn(move || Lane::go(runtime, pair, agenda, differences));
+        let lanes: Vec<_> = pairs.into_iter().map(lane).collect();
+        lanes.into_iter().map(|lane| lane.join().map_err(|_| anyhow!("a lane panicked"))?).collect()
+    });
+    let (mut tally, mut settled) = (Tally::default(), Vec::new());
+    for lane in lanes? {
+        tally.add(lane.tally);
+        settled.push(lane.settled);
     }
-    let settled = pair.settle(&exempt);
-    let Tally { connections, requests, answers, by_door, ends, by_the_moment } = tally;
+    let differences = differences.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Tally { connections, requests, answers, by_door, ends, by_the_moment, cut_by_resets } = tally;
     let listed = |counts: &BTreeMap<String, u64>| {
         let each: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
         each.join(", ")
     };
     let figure = format!(
         "{connections} connections to each of two servers ({}) with {requests} requests and {answers} answers; ended: {}; \
-         {by_the_moment} decided by the moment; {} differences",
+         {by_the_moment} decided by the moment, {cut_by_resets} cut by a reset; {} differences",
         listed(&by_door),
         listed(&ends),
         differences.len()
@@ -88,7 +71,59 @@ pub(crate) fn work(options: &Options) -> Result<String> {
     if let Some(first) = differences.first() {
         bail!("{figure}; the first: {first}");
     }
-    Ok(format!("{figure}; {} charged alike", settled?))
+    let charged: u64 = settled.into_iter().sum::<Result<u64>>()?;
+    Ok(format!("{figure}; {charged} charged alike"))
+}
+
+/// What came of the days of one pair of servers.
+struct Lane {
+    tally: Tally,
+    /// How much both have charged, if that is the same.
+    settled: Result<u64>,
+}
+
+impl Lane {
+    /// Has one day follow the other until there are no more.
+    fn go(
+        runtime: &Runtime,
+        pair: Pair,
+        agenda: &Mutex<Agenda>,
+        differences: &Mutex<Vec<String>>,
+    ) -> Result<Self> {
+        let (mut tally, mut exempt, mut before) = (Tally::default(), Exempt::default(), Vec::<Plan>::new());
+        let found = || differences.lock().unwrap_or_else(PoisonError::into_inner);
+        while found().len() < MOST_DIFFERENCES {
+            let plans = agenda.lock().unwrap_or_else(PoisonError::into_inner).next_day(&pair);
+            if plans.is_empty() {
+                break;
+            }
+            pair.fresh_day(before.iter().chain(&plans))?;
+            before = plans.iter().filter(|plan| plan.may_be_paused()).cloned().collect();
+            let today = pair.today();
+            // Who resets may do so before a slow server has charged them.
+            let resets = plans.iter().filter(|plan| plan.ending == Ending::ListenAndReset);
+            exempt.subjects.extend(resets.map(|plan| (today, Subject::Key(plan.key.id))));
+            for Doubt { plan, outcomes } in run(runtime, &pair, plans, &mut tally)? {
+                exempt.subjects.insert((today, Subject::Key(plan.key.id)));
+                if plan.is_of_demo() {
+                    exempt.subjects.insert((today, Subject::Demo));
+                }
+                match try_again(runtime, &pair, &plan, outcomes, &mut exempt)? {
+                    Verdict::ByTheMoment => tally.by_the_moment += 1,
+                    Verdict::CutByReset => tally.cut_by_resets += 1,
+                    Verdict::Different(outcomes) => {
+                        let told = told(&plan, &outcomes);
+                        println!("{told}");
+                        found().push(told);
+                    }
+                }
+                if found().len() >= MOST_DIFFERENCES {
+                    break;
+                }
+            }
+        }
+        Ok(Self { tally, settled: pair.settle(&exempt) })
+    }
 }
 
 /// What was seen.
@@ -101,6 +136,24 @@ struct Tally {
     ends: BTreeMap<String, u64>,
     /// Connections of which both servers say now one thing, now another.
     by_the_moment: u64,
+    /// Connections on which the front's last answers were lost to a reset, once.
+    cut_by_resets: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        let Self { connections, requests, answers, by_door, ends, by_the_moment, cut_by_resets } = other;
+        self.connections += connections;
+        self.requests += requests;
+        self.answers += answers;
+        self.by_the_moment += by_the_moment;
+        self.cut_by_resets += cut_by_resets;
+        for (counts, others) in [(&mut self.by_door, by_door), (&mut self.ends, ends)] {
+            for (name, count) in others {
+                *counts.entry(name).or_default() += count;
+            }
+        }
+    }
 }
 
 /// A plan of which the two servers did not make the same.
@@ -109,38 +162,15 @@ struct Doubt {
     outcomes: [Outcome; 2],
 }
 
-/// Whether the connection of this seed, and with it its batch, finds the demo used up.
-fn demo_is_used_up(seed: u64) -> bool {
-    (seed / BATCH) % DEMO_USED_UP == DEMO_USED_UP - 1
-}
-
-/// The plans of the next batch: as many as there are keys for.
-fn plans(pair: &Pair, options: &Options, next: &mut u64) -> Vec<Plan> {
-    let mut deal = pair.deal();
-    let mut plans = Vec::new();
-    while *next < options.count {
-        // The seeds of connections follow each other, so that any of them can be replayed alone.
-        let seed = options.seed.wrapping_add(*next);
-        let mut random = Random::new(Random::new(seed).next());
-        let class = Class::draw(&mut random);
-        let Some(key) = deal.take(class) else { break };
-        plans.push(Plan::invent(seed, &mut random, class, key));
-        *next += 1;
-        if (seed + 1).is_multiple_of(BATCH) {
-            break;
-        }
-    }
-    plans
-}
-
 /// Carries out plans, many at once.
 fn run(runtime: &Runtime, pair: &Pair, mut plans: Vec<Plan>, tally: &mut Tally) -> Result<Vec<Doubt>> {
-    // Who takes their time begins first.
-    plans.sort_by_key(|plan| !plan.is_slow);
+    // Who has most to do begins first.
+    plans.sort_by_key(|plan| Reverse(plan.steps.len()));
+    let at_once = if plans.iter().all(|plan| plan.is_slow) { SLOW_BATCH } else { AT_ONCE };
     let plans = Arc::new(Mutex::new(VecDeque::from(plans)));
     runtime.block_on(async {
         let mut workers = JoinSet::new();
-        for _ in 0..AT_ONCE {
+        for _ in 0..at_once {
             let (plans, doors) = (Arc::clone(&plans), pair.doors.clone());
             workers.spawn(async move {
                 let mut done = Vec::new();
@@ -163,8 +193,9 @@ fn run(runtime: &Runtime, pair: &Pair, mut plans: Vec<Plan>, tally: &mut Tally) 
                     continue;
                 }
                 tally.answers += told::answers(&outcomes[0].told) as u64;
-                *tally.ends.entry(format!("{:?}", outcomes[0].end)).or_default() += 1;
-                if outcomes[0] != outcomes[1] {
+                let ends = outcomes.each_ref().map(|outcome| outcome.end_of(&plan));
+                *tally.ends.entry(format!("{:?}", ends[0])).or_default() += 1;
+                if outcomes[0].told != outcomes[1].told || ends[0] != ends[1] {
                     doubts.push(Doubt { plan, outcomes });
                 }
             }
@@ -175,9 +206,8 @@ fn run(runtime: &Runtime, pair: &Pair, mut plans: Vec<Plan>, tally: &mut Tally) 
 
 /// A difference, for people.
 fn told(plan: &Plan, [with, without]: &[Outcome; 2]) -> String {
-    let alike = with.told.iter().zip(&without.told).take_while(|(one, other)| one == other).count();
     // A little of what is the same tells where that is.
-    let from = alike.saturating_sub(ALIKE_SHOWN);
+    let from = alike(with, without).saturating_sub(ALIKE_SHOWN);
     let side = |outcome: &Outcome| {
         format!(
             "{:?} after {} bytes, {from} and then {}",

@@ -1,10 +1,10 @@
 //! Two servers of the same program with the same records, keys, settings and clock: one with the front, one without.
 
-use super::demo_is_used_up;
+use super::agenda::demo_is_used_up;
 use super::plan::{CLASSES, Class, Plan};
 use crate::inside::{Inside, MadeKey, make_keys, with_records};
 use crate::secret::Secret;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, Now, Scope};
 use ipse_store::{DataFolder, Subject};
@@ -13,10 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio_rustls::TlsConnector;
 
+/// At least so many keys of each class, so that the same can be tried many times at once.
+pub(super) const FEWEST_KEYS: usize = 16;
 /// A day of a key that ends soon.
 const SMALL_DAY: u32 = 2;
 /// A server hears within this time that a key is not paused any more.
@@ -59,7 +62,7 @@ pub(super) struct Exempt {
 impl Keys {
     /// Makes about so many, and some more of each class than will be asked for.
     fn make(data_dir: &Path, count: u64) -> Result<Self> {
-        let of_class = |share: u64| usize::try_from(share * count / 1_000 * 5 / 4 + 5).unwrap_or(5);
+        let of_class = |share: u64| usize::try_from(share * count / 1_000 * 5 / 4).unwrap_or(0) + FEWEST_KEYS;
         let classes: Vec<Class> =
             CLASSES.iter().flat_map(|(class, share)| std::iter::repeat_n(*class, of_class(*share))).collect();
         let limit = |class: &Class| if *class == Class::Small { SMALL_DAY } else { DAILY_LIMIT };
@@ -142,6 +145,13 @@ impl Deal<'_> {
         *taken += 1;
         keys.get(number)
     }
+
+    /// Takes back the last key of this class.
+    pub(super) fn give_back(&mut self, class: Class) {
+        if let Some(place) = self.keys.0.iter().position(|(of, _)| *of == class) {
+            self.taken[place] -= 1;
+        }
+    }
 }
 
 impl Pair {
@@ -206,9 +216,15 @@ impl Pair {
         let plans: Vec<&Plan> = plans.into_iter().collect();
         let paused: Vec<&&Plan> = plans.iter().filter(|plan| plan.may_be_paused()).collect();
         if !paused.is_empty() {
-            for server in &self.servers {
-                paused.iter().try_for_each(|plan| resume(server, &plan.key))?;
-            }
+            // Each takes a while to be heard of.
+            std::thread::scope(|scope| {
+                let mut resuming = Vec::new();
+                for server in &self.servers {
+                    resuming.extend(paused.iter().map(|plan| scope.spawn(|| resume(server, &plan.key))));
+                }
+                let mut resumed = resuming.into_iter().map(ScopedJoinHandle::join);
+                resumed.try_for_each(|resumed| resumed.map_err(|_| anyhow!("resuming a key panicked"))?)
+            })?;
             self.hand.advance_ms(DAY_MS);
         }
         if plans.iter().any(|plan| demo_is_used_up(plan.seed) && plan.is_of_demo()) {
@@ -261,7 +277,7 @@ fn resume(server: &Inside, key: &MadeKey) -> Result<()> {
         ensure!(watch.elapsed() < RESUME_LIMIT, "a key is still paused");
         // When it was not paused for good yet, it will be the next time.
         server.wait(server.records.resume(key.id))?;
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }

@@ -162,10 +162,12 @@ impl Plan {
     }
 
     /// Whether a server that ends the connection may leave something unread. Then the kernel resets it, and whether something was
-    /// there at that moment is in nobody's hand.
+    /// there at that moment is in nobody's hand. Who speaks TLS says a last word before they close.
     pub(super) fn may_be_left_unread(&self) -> bool {
+        let says_last_word =
+            self.door == Door::Tls && matches!(self.ending, Ending::Close | Ending::ListenAndClose);
         let writes = self.steps.iter().filter(|step| matches!(step, Step::Write(_))).count();
-        writes > 1 || !self.introduction.is_empty() || self.bytes().len() > READ_BYTES
+        writes > 1 || says_last_word || !self.introduction.is_empty() || self.bytes().len() > READ_BYTES
     }
 
     /// The same bytes to the same listeners, but cut, joined and paced in another way: what a server may read in one piece or in
@@ -173,10 +175,13 @@ impl Plan {
     pub(super) fn rearranged(&self, random: &mut Random) -> Self {
         let (joins, pauses) = (random.below(3) == 0, *random.pick(&[0, 1, 4, 4]));
         let mut steps: Vec<Step> = Vec::new();
-        for step in &self.steps {
+        for (number, step) in self.steps.iter().enumerate() {
+            let is_last = number + 1 == self.steps.len();
             match (step, steps.last_mut()) {
                 (Step::Write(bytes), Some(Step::Write(before))) if joins => before.extend_from_slice(bytes),
                 (Step::Breathe(..LONG_BREATH_MS), _) if joins => {}
+                // A busy server reads only afterwards what was written before and behind it.
+                (Step::Listen(0), _) if joins && !is_last => {}
                 _ => steps.push(step.clone()),
             }
         }

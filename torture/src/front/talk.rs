@@ -2,7 +2,7 @@
 
 use super::pair::Doors;
 use super::plan::{Door, Ending, Plan, Step};
-use super::told::{answers, masked};
+use super::told::{ANSWER, answers, masked};
 use anyhow::{Context, Result};
 use rustix::net::sockopt::set_socket_linger;
 use std::io::{self, ErrorKind};
@@ -25,6 +25,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Nothing that a caller does may take longer: an introduction is waited for for 5 s.
 const LONGEST: Duration = Duration::from_secs(8);
 
+/// As much is read at once.
+const READ_BYTES: usize = 4 * 1024;
+
 /// How a server ended a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum End {
@@ -45,6 +48,18 @@ pub(super) struct Outcome {
     pub(super) end: End,
 }
 
+impl Outcome {
+    /// How it ended, but for what is in nobody's hand.
+    pub(super) fn end_of(&self, plan: &Plan) -> End {
+        if self.end == End::Reset && plan.may_be_left_unread() { End::Closed } else { self.end }
+    }
+}
+
+/// With how many bytes both begin.
+pub(super) fn alike(one: &Outcome, other: &Outcome) -> usize {
+    one.told.iter().zip(&other.told).take_while(|(one, other)| one == other).count()
+}
+
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
@@ -55,7 +70,15 @@ struct Side {
     /// The same socket, for what a stream cannot do.
     socket: OwnedFd,
     received: Vec<u8>,
+    compared: Compared,
     end: End,
+}
+
+/// How much of what was received is the same on all sides.
+#[derive(Clone, Copy, Default)]
+struct Compared {
+    bytes: usize,
+    answers: usize,
 }
 
 /// What came of it with both servers.
@@ -63,7 +86,7 @@ pub(super) async fn talk(doors: &[Doors; 2], plan: &Plan) -> Result<[Outcome; 2]
     let (one, other) = tokio::join!(Side::open(&doors[0], plan), Side::open(&doors[1], plan));
     let mut sides = [one?, other?];
     carry_out(plan, &mut sides).await;
-    Ok(sides.map(|side| side.outcome(plan)))
+    Ok(sides.map(Side::outcome))
 }
 
 /// What came of it with one of them.
@@ -71,7 +94,7 @@ pub(super) async fn talk_to(doors: &Doors, plan: &Plan) -> Result<Outcome> {
     let mut sides = [Side::open(doors, plan).await?];
     carry_out(plan, &mut sides).await;
     let [side] = sides;
-    Ok(side.outcome(plan))
+    Ok(side.outcome())
 }
 
 async fn carry_out(plan: &Plan, sides: &mut [Side]) {
@@ -118,15 +141,31 @@ async fn listen(sides: &mut [Side], at_least: usize) {
             if timeout(settled, read_any(sides)).await.is_ok() {
                 continue;
             }
-            let Some((one, others)) = sides.split_first() else { return };
-            let told = masked(&one.received);
-            let agrees = |other: &Side| one.end == other.end && told == masked(&other.received);
-            if others.iter().all(agrees) && answers(&told) >= at_least {
+            if have_said_the_same(sides, at_least) {
                 return;
             }
         }
     };
     let _ = timeout(PATIENCE, agreeing).await;
+}
+
+/// Whether all have given as many answers at least, and the same ones. What was the same before is not looked at again.
+fn have_said_the_same(sides: &mut [Side], at_least: usize) -> bool {
+    // What begins within an answer cannot be read alone.
+    if sides.iter().any(|side| !side.news().is_empty() && !side.news().starts_with(ANSWER)) {
+        sides.iter_mut().for_each(|side| side.compared = Compared::default());
+    }
+    let Some((one, others)) = sides.split_first() else { return true };
+    let answers = one.compared.answers + answers(one.news());
+    let told = masked(one.news());
+    let agrees = |other: &Side| one.end == other.end && told == masked(other.news());
+    let are_the_same = answers >= at_least && others.iter().all(agrees);
+    if are_the_same {
+        for side in sides {
+            side.compared = Compared { bytes: side.received.len(), answers };
+        }
+    }
+    are_the_same
 }
 
 /// Reads until all connections are over, or patience is.
@@ -155,12 +194,7 @@ async fn read_any(sides: &mut [Side]) {
 
 impl Side {
     async fn open(doors: &Doors, plan: &Plan) -> Result<Self> {
-        let broken = |socket| Self {
-            stream: Box::new(tokio::io::empty()),
-            socket,
-            received: Vec::new(),
-            end: End::Broken,
-        };
+        let broken = |socket| Self { end: End::Broken, ..Self::new(tokio::io::empty(), socket) };
         let address = match plan.door {
             Door::Clear => doors.clear,
             Door::Dual => doors.dual,
@@ -169,7 +203,7 @@ impl Side {
             Door::Unix => {
                 let stream = UnixStream::connect(&doors.unix).await.context("cannot connect")?;
                 let socket = stream.as_fd().try_clone_to_owned()?;
-                return Ok(Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open });
+                return Ok(Self::new(stream, socket));
             }
         };
         let mut stream = connect(plan.peer, address).await?;
@@ -178,13 +212,23 @@ impl Side {
             return Ok(broken(socket));
         }
         if !matches!(plan.door, Door::Tls | Door::ProxyTls) {
-            return Ok(Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open });
+            return Ok(Self::new(stream, socket));
         }
         let name = ServerName::IpAddress(IpAddr::from([127, 0, 0, 1]).into());
         Ok(match timeout(LONGEST, doors.connector.connect(name, stream)).await {
-            Ok(Ok(stream)) => Self { stream: Box::new(stream), socket, received: Vec::new(), end: End::Open },
+            Ok(Ok(stream)) => Self::new(stream, socket),
             _ => broken(socket),
         })
+    }
+
+    fn new(stream: impl Duplex + 'static, socket: OwnedFd) -> Self {
+        let compared = Compared::default();
+        Self { stream: Box::new(stream), socket, received: Vec::new(), compared, end: End::Open }
+    }
+
+    /// What was received and not compared yet.
+    fn news(&self) -> &[u8] {
+        &self.received[self.compared.bytes..]
     }
 
     /// What cannot be written any more is not: why, reading will tell.
@@ -198,10 +242,8 @@ impl Side {
         }
     }
 
-    /// What was seen, but for what is in nobody's hand.
-    fn outcome(self, plan: &Plan) -> Outcome {
-        let end = if self.end == End::Reset && plan.may_be_left_unread() { End::Closed } else { self.end };
-        Outcome { told: masked(&self.received), end }
+    fn outcome(self) -> Outcome {
+        Outcome { told: masked(&self.received), end: self.end }
     }
 
     async fn finish(&mut self) {
@@ -209,6 +251,8 @@ impl Side {
     }
 
     async fn read(&mut self) {
+        // Otherwise it is read in small pieces.
+        self.received.reserve(READ_BYTES);
         self.end = match self.stream.read_buf(&mut self.received).await {
             Ok(0) => End::Closed,
             Ok(_) => End::Open,

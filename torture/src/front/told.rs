@@ -1,5 +1,6 @@
 //! What a server said, with the values masked that cannot be equal: the time by `Date`, the round trip, the secret that ties a
-//! form to its browser, which is in a cookie and in the form, and how much the callers of the demo have left each other.
+//! form to its browser, which is in a cookie and in the form, and how much the callers of the demo have left each other. Where a
+//! body is not sent (`HEAD`), nobody sees how long the round trip in it would be, so its length is masked.
 
 use crate::coding::SETTINGS;
 
@@ -9,6 +10,9 @@ const LENGTH: &[u8] = b"\r\ncontent-length: ";
 const RTT: [&[u8]; 2] = [b"\"rtt\":", b"rtt&#34;: "];
 /// What it stands in where a page tells it.
 const RTT_TOLD: (&[u8], [&[u8]; 2]) = (b"<dd>", [b" ms</dd>", b"under 1 ms</dd>"]);
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// How every answer begins.
+pub(super) const ANSWER: &[u8] = b"HTTP/1.1 ";
 /// What is left of the demo's day, which all callers share.
 const OF_DEMO: &[u8] = b"\r\nx-ratelimit-limit: 1000\r\nx-ratelimit-remaining: ";
 const RESET: &[u8] = b"\r\nx-ratelimit-reset: ";
@@ -16,17 +20,27 @@ const RESET: &[u8] = b"\r\nx-ratelimit-reset: ";
 const SECRETS: [&[u8]; 2] = [b"\r\nset-cookie: __Host-ipse-form=", b"\"csrf\" value=\""];
 
 /// The same bytes with `Date` left empty, every number that is a round trip 0, and crosses for secrets, and some left of
-/// the demo's day. A length tells how long the answer would be then.
+/// the demo's day. A length tells how long the answer would be then; where a body is not sent that was to be
+/// had, it tells nothing.
 pub(super) fn masked(bytes: &[u8]) -> Vec<u8> {
     if let Some(settings) = http2_settings(bytes) {
         return settings.to_vec();
     }
     let mut told = Vec::with_capacity(bytes.len());
     let (mut rest, mut length_at) = (bytes, None);
-    while let Some(first) = rest.first() {
-        if !b"\r\"r<".contains(first) {
-            told.push(*first);
-            rest = &rest[1..];
+    loop {
+        let usual = (0..rest.len()).find(|at| may_be_masked(&rest[*at..])).unwrap_or(rest.len());
+        told.extend_from_slice(&rest[..usual]);
+        rest = &rest[usual..];
+        let Some(first) = rest.first() else { return told };
+        if let Some(behind) = rest.strip_prefix(HEAD_END) {
+            let has_body = !behind.is_empty() && !behind.starts_with(ANSWER);
+            if let Some(at) = length_at.filter(|_| !has_body && is_fine(&told)) {
+                let end = at + digits(&told[at..]);
+                told.splice(at..end, *b"any");
+            }
+            told.extend_from_slice(HEAD_END);
+            rest = behind;
         } else if let Some(behind) = rest.strip_prefix(DATE) {
             told.extend_from_slice(DATE);
             rest = &behind[behind.iter().position(|byte| *byte == b'\r').unwrap_or(behind.len())..];
@@ -63,7 +77,24 @@ pub(super) fn masked(bytes: &[u8]) -> Vec<u8> {
             rest = &rest[1..];
         }
     }
-    told
+}
+
+/// Whether the last answer is one that may tell a round trip.
+fn is_fine(told: &[u8]) -> bool {
+    let is_of_http_1 = |begin: &[u8]| begin.starts_with(b"HTTP/1.1 ") || begin.starts_with(b"HTTP/1.0 ");
+    let last = told.windows(ANSWER.len()).rposition(is_of_http_1);
+    last.is_some_and(|at| told[at + ANSWER.len()..].starts_with(b"200 "))
+}
+
+/// Whether something may begin here that is masked. Nearly everywhere nothing does.
+fn may_be_masked(rest: &[u8]) -> bool {
+    matches!(
+        rest,
+        [b'\r', b'\n', b'c' | b'd' | b's' | b'x' | b'\r', ..]
+            | [b'"', b'c' | b'r', ..]
+            | [b'r', b't', b't', ..]
+            | [b'<', b'd', b'd', ..]
+    )
 }
 
 /// The same without when a day ends, for comparing what was said on two days.
@@ -84,8 +115,8 @@ pub(super) fn of_any_day(told: &[u8]) -> Vec<u8> {
 
 /// How many answers of HTTP/1 there are, or begin.
 pub(super) fn answers(told: &[u8]) -> usize {
-    const BEGIN: &[u8] = b"HTTP/1.1 ";
-    told.windows(BEGIN.len()).filter(|window| *window == BEGIN).count()
+    let begins = |at: &usize| told[*at] == ANSWER[0] && told[*at..].starts_with(ANSWER);
+    (0..told.len()).filter(begins).count()
 }
 
 /// The frame with which every answer of HTTP/2 begins. What follows it is hyper's, and comes in the order of the moment.
@@ -154,6 +185,17 @@ mod tests {
         check(&left(DEMO_DAILY_LIMIT, "998"), &left(DEMO_DAILY_LIMIT, "some"));
         check(&left(DEMO_DAILY_LIMIT, "0"), &left(DEMO_DAILY_LIMIT, "0"));
         check(&left(10_000, "998"), &left(10_000, "998"));
+        let answer = |status: &str, length: &str, behind: &str| {
+            format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\ndate: \r\n\r\n{behind}")
+        };
+        for behind in [String::new(), answer("404 Not Found", "167", "")] {
+            check(&answer("200 OK", "412", &behind), &answer("200 OK", "any", &behind));
+        }
+        check(&answer("200 OK", "2", "{}"), &answer("200 OK", "2", "{}"));
+        check(
+            "HTTP/1.0 200 OK\r\ncontent-length: 412\r\n\r\n",
+            "HTTP/1.0 200 OK\r\ncontent-length: any\r\n\r\n",
+        );
         check("a\r\nset-cookie: other=aB3\r\n\r\n", "a\r\nset-cookie: other=aB3\r\n\r\n");
         check("a\r\nDate: Sun\r\n\r\n", "a\r\nDate: Sun\r\n\r\n");
     }
