@@ -48,7 +48,7 @@ pub(super) fn try_again(
         anyhow::Ok(())
     };
     let was_reset = first[0].end == End::Reset;
-    let any_day = |outcome| any_day(outcome, plan);
+    let any_day = |outcome: Outcome| any_day(&outcome, plan);
     let first = first.map(any_day);
     // What was seen of both.
     let [mut of_front, mut of_hyper] = first.clone().map(|outcome| BTreeSet::from([outcome]));
@@ -105,6 +105,6 @@ async fn all_at_once(doors: &Doors, plans: Vec<Plan>) -> Result<Vec<Outcome>> {
 }
 
 /// What was seen but for when the day ends, and for what is in nobody's hand.
-fn any_day(outcome: Outcome, plan: &Plan) -> Outcome {
+fn any_day(outcome: &Outcome, plan: &Plan) -> Outcome {
     Outcome { told: of_any_day(&outcome.told), end: outcome.end_of(plan) }
 }
