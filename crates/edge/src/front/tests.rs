@@ -136,7 +136,10 @@ fn serve_at(manner: Manner, runtime: Runtime, limits: ConnectionLimits, drain: D
         clock,
         limits,
         drain,
-        service: |_: Visit| std::future::ready(Response::new(Full::from("slow"))),
+        service: |visit: Visit| {
+            let echo = visit.request.headers.get("x-echo").and_then(|value| value.to_str().ok());
+            std::future::ready(Response::new(Full::from(echo.unwrap_or_default().to_owned() + "slow")))
+        },
         prompt: Some(Arc::clone(&quick)),
         faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
         secrecy: Secrecy::default(),

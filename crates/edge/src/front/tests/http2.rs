@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use h2::client::{Builder, SendRequest};
 use http::{Request, StatusCode};
+use proptest::prelude::*;
 use tokio_rustls::TlsConnector;
 
 /// More than what every peer has room for.
@@ -338,4 +339,88 @@ fn fields_in_several_frames_are_read_by_the_library() {
     let flags = frame::END_HEADERS | frame::END_STREAM | frame::PADDED | frame::PRIORITY;
     caller.say(frame::HEADERS, flags, 5, &[2, 0, 0, 0, 0, 7, 0x82, 0x87, 0xbe, 0x84, 0, 0]);
     assert_eq!(caller.hear_until(frame::DATA), (frame::DATA, frame::END_STREAM, 5, b"slow".to_vec()));
+}
+
+/// What a caller does next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Asks for as many bytes at once.
+    AtOnce(usize),
+    /// Asks for something that is not answered at once.
+    Other,
+    /// Sends as many bytes.
+    Post(usize),
+    /// Asks with a field that has to be thought about.
+    Unusual,
+}
+
+fn step() -> impl Strategy<Value = (Step, usize, bool)> {
+    let step = prop_oneof![
+        12 => (0..3_000_usize).prop_map(Step::AtOnce),
+        1 => Just(Step::Other),
+        1 => (0..40_000_usize).prop_map(Step::Post),
+        1 => Just(Step::Unusual),
+    ];
+    // Which of some values a field has, and whether the answer is waited for before the next step.
+    (step, 0..6_usize, any::<bool>())
+}
+
+/// Does the step, and says which end its answer must have here, and which there.
+fn take(
+    caller: &mut SendRequest<Bytes>,
+    step: Step,
+    echo: &str,
+) -> (h2::client::ResponseFuture, [String; 2]) {
+    let path = match step {
+        Step::AtOnce(length) => format!("/at-once{length}"),
+        Step::Other | Step::Post(_) | Step::Unusual => "/other".to_owned(),
+    };
+    let mut request = Request::get(format!("https://localhost{path}")).header("x-echo", echo);
+    if let Step::Unusual = step {
+        request = request.header("te", "trailers");
+    }
+    if let Step::Post(_) = step {
+        request = request.method("POST");
+    }
+    let body = if let Step::Post(bytes) = step { Some(bytes) } else { None };
+    let (answer, mut sending) = caller.send_request(request.body(()).unwrap(), body.is_none()).unwrap();
+    if let Some(bytes) = body {
+        sending.send_data(Bytes::from(vec![0; bytes]), true).unwrap();
+    }
+    let quick = match step {
+        Step::AtOnce(length) => "x".repeat(length) + "quick",
+        _ => String::new(),
+    };
+    (answer, [quick, format!("{echo}slow")])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn whatever_is_asked_is_answered_once_and_rightly(
+        steps in prop::collection::vec(step(), 1..60),
+        window in prop_oneof![Just(65_535_u32), 65_535..300_000_u32, Just(LARGE_WINDOW)],
+    ) {
+        let echoes = ["", "a", "b b", "Bearer c", &"d".repeat(300), &"e".repeat(4_100)];
+        with_caller(window, async |_, mut caller| {
+            let mut is_taken_over = false;
+            let mut waiting = Vec::new();
+            let last = steps.len() - 1;
+            for (number, (step, echo, waits)) in steps.iter().enumerate() {
+                caller = caller.ready().await.unwrap();
+                waiting.push(take(&mut caller, *step, echoes[*echo]));
+                if !*waits && number < last && waiting.len() < 20 {
+                    continue;
+                }
+                let expected: Vec<[String; 2]> = waiting.iter().map(|(_, ends)| ends.clone()).collect();
+                let answers = join_all(waiting.drain(..).map(|(answer, _)| receive(answer))).await;
+                for ((head, body), [quick, slow]) in answers.into_iter().zip(expected) {
+                    assert_eq!(head.status(), StatusCode::OK);
+                    // Once somebody else has taken over, nobody else answers.
+                    is_taken_over |= body != quick;
+                    assert_eq!(body, if is_taken_over { slow } else { quick });
+                }
+            }
+        });
+    }
 }
