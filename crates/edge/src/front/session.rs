@@ -7,7 +7,7 @@
 use super::guest::Beginning;
 use crate::http2::frame::{self, Begins, Frame, PREFACE};
 use crate::http2::hpack::{Block, Decoder, write_literal};
-use crate::http2::{HEADER_LIST_BYTES, Passage, WINDOW_BYTES};
+use crate::http2::{HEADER_LIST_BYTES, MOST_SHOWN, Passage, WINDOW_BYTES};
 use crate::serve::HTTP_STREAMS;
 use memchr::memchr;
 use memchr::memmem::find;
@@ -22,6 +22,7 @@ const MOST_ROOM: u32 = 0x7fff_ffff;
 const MOST_SETTINGS: usize = 256;
 const SETTING_BYTES: usize = 6;
 /// Settings by their numbers.
+const TABLE_BYTES: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
 const MAX_STREAMS: u16 = 3;
 const INITIAL_WINDOW: u16 = 4;
@@ -110,7 +111,7 @@ impl Session {
                 self.last_stream = next.stream;
                 *at += length;
                 let stream = Stream { number: next.stream, is_whole: next.has(frame::END_STREAM) };
-                return match self.decoder.read(fields, HEADER_LIST_BYTES as usize, block) {
+                return match self.decoder.read(fields, MOST_SHOWN, block) {
                     Ok(()) => Next::Request(stream),
                     Err(_) => Next::Broken(stream),
                 };
@@ -177,6 +178,8 @@ impl Session {
         for [high, low, value @ ..] in settings {
             let value = u32::from_be_bytes(*value);
             let is_usual = match u16::from_be_bytes([*high, *low]) {
+                // We say nothing by numbers; but who wants to remember less wants to be told that this was heard.
+                TABLE_BYTES => value >= 4096,
                 ENABLE_PUSH => value <= 1,
                 INITIAL_WINDOW => {
                     stream_room = value;
@@ -253,7 +256,8 @@ impl Session {
             let block = block.unwrap_or(frame::BROKEN_BLOCK);
             frame::write_block(&mut shown, flags, stream.number, block);
         }
-        let passage = Box::new(Passage::new(self.decoder, shown, came));
+        let answered = unanswered.map_or(self.last_stream, |(stream, _)| stream.number - 1);
+        let passage = Box::new(Passage::new(self.decoder, answered, shown, came));
         Beginning { passage: Some(passage), ..Beginning::default() }
     }
 

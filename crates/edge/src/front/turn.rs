@@ -24,6 +24,8 @@ use std::sync::Arc;
 const READ_BYTES: usize = 8 * 1024;
 /// What is waited for on a connection whose peer is slow to read.
 pub(super) const ROOM: EventFlags = EventFlags::OUT.union(EventFlags::ET);
+/// As much of a connection may wait for its turn; a frame fits.
+const MOST_UNREAD: usize = 32 * 1024;
 /// As many requests of one connection are answered in one turn: others wait for theirs.
 const REQUESTS_AT_ONCE: usize = 16;
 
@@ -195,6 +197,13 @@ impl<P: Prompt> Turn<P> {
     }
 }
 
+/// Notes a connection, unless it is noted already: in one turn each is looked at once.
+fn note_once(noted: &mut Vec<usize>, connection: usize) {
+    if !noted.contains(&connection) {
+        noted.push(connection);
+    }
+}
+
 fn write_length(head: &mut Vec<u8>, length: usize) {
     head.extend_from_slice(b"content-length: ");
     write_number(head, u32::try_from(length).unwrap_or(u32::MAX));
@@ -230,7 +239,11 @@ where
         if let Some(session) = &mut resting.http2 {
             turn.read.append(&mut session.rest);
         }
-        let is_open = resting.guest.socket.read(&mut turn.read);
+        // Who asks for more than one turn has time for is not listened to before that is answered.
+        let is_open = match turn.read.len() < MOST_UNREAD {
+            true => resting.guest.socket.read(&mut turn.read),
+            false => Ok(true),
+        };
         if turn.read.is_empty() {
             if !matches!(is_open, Ok(true)) {
                 self.close(connection);
@@ -317,7 +330,7 @@ where
                     session.begin(&mut turn.output);
                 }
                 if answered.requests == REQUESTS_AT_ONCE && !rest.is_empty() {
-                    self.unread.push(connection);
+                    note_once(&mut self.unread, connection);
                 }
                 // As long as nothing was said it may yet begin anew.
                 session.rest = if session.is_begun { rest } else { &turn.input[start..end] }.to_vec();
@@ -356,7 +369,7 @@ where
                 Some(failed) if requests > 0 => {
                     self.send_failure(connection, requests, failed, &output[answers], now)
                 }
-                _ => self.send(connection, &output[answers], now),
+                _ => self.send(connection, &output[answers], (requests > 0).then_some(now)),
             };
             if !is_there {
                 self.close(connection);
@@ -390,17 +403,18 @@ where
         let Some(resting) = self.connections[connection].as_mut() else { return false };
         let failure = self.turn.reply_bytes(&self.house, &resting.guest, failed.clone());
         if !resting.guest.is_http2() {
-            return self.send(connection, &failure.repeat(requests), now);
+            return self.send(connection, &failure.repeat(requests), Some(now));
         }
         let (answers, more) = session::replace_answers(answers, &failure);
         // Whoever takes over reckons with answers that were shorter, so nobody does.
         let Some(session) = &mut resting.http2 else { return false };
         session.spend(more);
-        self.send(connection, &answers, now)
+        self.send(connection, &answers, Some(now))
     }
 
-    /// Sends as much as there is room for, and has the rest wait. Says whether the connection still stands.
-    fn send(&mut self, connection: usize, bytes: &[u8], now: Now) -> bool {
+    /// Sends as much as there is room for, and has the rest wait. Says whether the connection still stands. Who is not answered
+    /// anything with it has not asked.
+    fn send(&mut self, connection: usize, bytes: &[u8], answered: Option<Now>) -> bool {
         let what = self.mark_of(connection);
         let Some(resting) = self.connections[connection].as_mut() else { return false };
         if resting.guest.was_asked && !resting.is_hasty {
@@ -408,7 +422,9 @@ where
             resting.is_hasty = true;
             resting.guest.socket.hurry();
         }
-        (resting.guest.was_asked, resting.active_ms) = (true, now.boot_ms);
+        if let Some(now) = answered {
+            (resting.guest.was_asked, resting.active_ms) = (true, now.boot_ms);
+        }
         if !resting.unsent.is_empty() {
             // It still waits for room, with a verdict that has come meanwhile.
             resting.unsent.extend_from_slice(bytes);
@@ -437,7 +453,7 @@ where
         let now = self.house.clock.now();
         let Some(resting) = self.connections[connection].as_mut() else { return };
         let unsent = std::mem::take(&mut resting.unsent);
-        if !self.send(connection, &unsent, now) {
+        if !self.send(connection, &unsent, Some(now)) {
             return self.close(connection);
         }
         let Some(resting) = self.connections[connection].as_mut() else { return };
@@ -447,7 +463,7 @@ where
         if let Some(beginning) = resting.leaves.take() {
             self.hand_over(connection, beginning);
         } else if resting.http2.as_ref().is_some_and(|session| !session.rest.is_empty()) {
-            self.unread.push(connection);
+            note_once(&mut self.unread, connection);
         }
     }
 }

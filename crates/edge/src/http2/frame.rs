@@ -8,6 +8,7 @@ pub(crate) const LONGEST: usize = 16_384;
 /// Kinds of frames.
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
+pub(crate) const PRIORITIZE: u8 = 2;
 pub(crate) const RESET: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const PING: u8 = 6;

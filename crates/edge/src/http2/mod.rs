@@ -8,7 +8,7 @@ pub(crate) mod hpack;
 mod huffman;
 mod passage;
 
-pub(crate) use passage::Passage;
+pub(crate) use passage::{MOST_SHOWN, Passage};
 
 use crate::body::{BodyFault, NextPart, RequestBody, read_rest, told_bytes};
 use crate::idle::{Idle, Open};

@@ -4,10 +4,9 @@
 //! peer as they are now, and with blocks of fields that refer to nothing. What it says to such a beginning, the peer has heard
 //! before, and does not hear again.
 
-use super::HEADER_LIST_BYTES;
 use super::frame::{
-    BROKEN_BLOCK, Begins, CONTINUATION, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, PRIORITY,
-    PRIORITY_BYTES, SETTINGS, number, write_block,
+    BROKEN_BLOCK, Begins, CONTINUATION, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, PRIORITIZE,
+    PRIORITY, PRIORITY_BYTES, RESET, SETTINGS, WINDOW_UPDATE, write_block,
 };
 use super::hpack::{Block, Decoder};
 use std::io::{self, IoSlice};
@@ -15,8 +14,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// As much of a block may come before it is whole.
-const LONGEST_BLOCK: usize = HEADER_LIST_BYTES as usize;
+/// As much of a block is shown: more than any that is answered, so that it is refused as too large.
+pub(crate) const MOST_SHOWN: usize = 256 * 1024;
+/// As much of a block may come before it is whole, in as many frames.
+const LONGEST_BLOCK: usize = 1024 * 1024;
+const MOST_FRAMES: usize = 256;
+/// With as much to be shown nothing more is looked at.
+const ENOUGH: usize = 64 * 1024;
 /// As much is read at once.
 const READ_BYTES: usize = 4096;
 
@@ -24,8 +28,11 @@ const READ_BYTES: usize = 4096;
 pub(crate) struct Passage {
     decoder: Decoder,
     block: Block,
-    /// What the library is shown next.
+    /// The last stream that was answered before. What comes about it or those before it comes too late, and is no fault.
+    answered: u32,
+    /// What the library is shown next, from there on.
     shown: Vec<u8>,
+    shown_at: usize,
     /// What came and was not looked at yet: no whole frame.
     came: Vec<u8>,
     begun: Option<Begun>,
@@ -44,15 +51,18 @@ struct Begun {
     flags: u8,
     stream: u32,
     block: Vec<u8>,
+    frames: usize,
 }
 
 impl Passage {
     /// Shows this first, and then what came and was not read.
-    pub(crate) fn new(decoder: Decoder, shown: Vec<u8>, came: &[u8]) -> Self {
+    pub(crate) fn new(decoder: Decoder, answered: u32, shown: Vec<u8>, came: &[u8]) -> Self {
         let mut passage = Self {
             decoder,
             block: Block::default(),
+            answered,
             shown,
+            shown_at: 0,
             came: came.to_vec(),
             begun: None,
             is_lost: false,
@@ -69,6 +79,7 @@ impl Passage {
         let came = std::mem::take(&mut self.came);
         let mut at = 0;
         while !self.is_lost
+            && self.shown.len() < ENOUGH
             && let next = Frame::read(&came[at..])
             && next != Begins::InPart
         {
@@ -76,7 +87,7 @@ impl Passage {
                 Begins::With(frame, length) if self.show_frame(frame) => at += length,
                 _ => {
                     // What was held back is as wrong as the rest.
-                    if let Some(Begun { flags, stream, block }) = self.begun.take() {
+                    if let Some(Begun { flags, stream, block, .. }) = self.begun.take() {
                         let flags = flags & END_STREAM;
                         Frame { kind: HEADERS, flags, stream, payload: &block }.write(&mut self.shown);
                     }
@@ -95,11 +106,19 @@ impl Passage {
         match (frame.kind, self.begun.take()) {
             (CONTINUATION, Some(mut begun)) if frame.stream == begun.stream => {
                 begun.block.extend_from_slice(frame.payload);
+                begun.frames += 1;
                 self.show_fields(begun, frame.has(END_HEADERS))
+            }
+            (RESET | WINDOW_UPDATE | PRIORITIZE, None) if self.was_answered(frame.stream) => true,
+            (HEADERS, None) if self.was_answered(frame.stream) => {
+                // Nothing may begin there again: the library is shown something that is as wrong.
+                Frame { stream: 0, ..frame }.write(&mut self.shown);
+                true
             }
             (HEADERS, None) => {
                 let Some(block) = block_of(&frame) else { return false };
-                let begun = Begun { flags: frame.flags, stream: frame.stream, block: block.to_vec() };
+                let begun =
+                    Begun { flags: frame.flags, stream: frame.stream, block: block.to_vec(), frames: 1 };
                 self.show_fields(begun, frame.has(END_HEADERS))
             }
             (_, None) => {
@@ -115,14 +134,14 @@ impl Passage {
 
     fn show_fields(&mut self, begun: Begun, is_whole: bool) -> bool {
         if !is_whole {
-            let fits = begun.block.len() <= LONGEST_BLOCK;
+            let fits = begun.block.len() <= LONGEST_BLOCK && begun.frames <= MOST_FRAMES;
             // More of it would not be shown.
             self.begun = fits.then_some(begun);
             return fits;
         }
-        let Begun { flags, stream, block } = begun;
+        let Begun { flags, stream, block, .. } = begun;
         // What is left out is too much even so, and the library says it.
-        let read = self.decoder.read(&block, LONGEST_BLOCK, &mut self.block);
+        let read = self.decoder.read(&block, MOST_SHOWN, &mut self.block);
         let shown = if read.is_ok() { &self.block.bytes } else { BROKEN_BLOCK };
         write_block(&mut self.shown, flags, stream, shown);
         true
@@ -155,6 +174,10 @@ impl Passage {
         }
     }
 
+    fn was_answered(&self, stream: u32) -> bool {
+        stream % 2 == 1 && stream <= self.answered
+    }
+
     fn is_over(&self) -> bool {
         self.unheard == 0 && self.told.is_empty()
     }
@@ -168,10 +191,7 @@ fn block_of<'a>(frame: &Frame<'a>) -> Option<&'a [u8]> {
         block = rest.get(..rest.len().checked_sub(usize::from(*padding))?)?;
     }
     if frame.has(PRIORITY) {
-        let (priority, rest) = block.split_first_chunk::<PRIORITY_BYTES>()?;
-        let [a, b, c, d, _] = *priority;
-        // Nobody can wait for themselves.
-        block = (number([a, b, c, d]) != frame.stream).then_some(rest)?;
+        (_, block) = block.split_first_chunk::<PRIORITY_BYTES>()?;
     }
     Some(block)
 }
@@ -196,6 +216,12 @@ impl<W: AsyncRead + Unpin> AsyncRead for Passed<W> {
     ) -> Poll<io::Result<()>> {
         let Self { wire, passage } = self.get_mut();
         let Some(passage) = passage else { return Pin::new(wire).poll_read(cx, buffer) };
+        if passage.shown_at == passage.shown.len() {
+            passage.shown.clear();
+            passage.shown_at = 0;
+            // Some may have come already.
+            passage.show();
+        }
         while passage.shown.is_empty() {
             if passage.is_lost {
                 return Pin::new(wire).poll_read(cx, buffer);
@@ -209,9 +235,10 @@ impl<W: AsyncRead + Unpin> AsyncRead for Passed<W> {
             passage.came.extend_from_slice(read.filled());
             passage.show();
         }
-        let length = passage.shown.len().min(buffer.remaining());
-        buffer.put_slice(&passage.shown[..length]);
-        passage.shown.drain(..length);
+        let shown = &passage.shown[passage.shown_at..];
+        let length = shown.len().min(buffer.remaining());
+        buffer.put_slice(&shown[..length]);
+        passage.shown_at += length;
         Poll::Ready(Ok(()))
     }
 }

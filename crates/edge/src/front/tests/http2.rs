@@ -424,3 +424,91 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn more_than_is_read_at_once_is_answered_all_the_same() {
+    with_caller(LARGE_WINDOW, async |_, mut caller| {
+        for _ in 0..5 {
+            let mut asked = Vec::new();
+            for number in 0..96 {
+                // Of which nothing is remembered, so that each is long.
+                let mut pad = http::HeaderValue::from_str(&format!("{number}{}", "v".repeat(900))).unwrap();
+                pad.set_sensitive(true);
+                let request = Request::get("https://localhost/at-once7").header("x-pad", pad);
+                let (answer, _) = caller.send_request(request.body(()).unwrap(), true).unwrap();
+                asked.push(receive(answer));
+            }
+            assert!(join_all(asked).await.into_iter().all(|(_, body)| body == "xxxxxxxquick"));
+        }
+    });
+}
+
+#[test]
+fn who_remembers_less_is_told_that_this_was_heard() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    caller.say(frame::SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]);
+    assert_eq!(caller.hear_until(frame::SETTINGS).1, frame::ACKNOWLEDGED);
+    caller.ask(3, "/at-once");
+    let (.., fields) = caller.hear_until(frame::HEADERS);
+    assert_eq!(fields.first(), Some(&0x20), "the size of what is remembered");
+}
+
+#[test]
+fn what_comes_late_about_an_answer_is_no_fault_for_anybody() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    for stream in [1, 3] {
+        caller.ask(stream, "/at-once");
+        caller.hear_until(frame::DATA);
+    }
+    // For somebody else to read.
+    caller.say(frame::PRIORITIZE, 0, 7, &[0, 0, 0, 0, 7]);
+    caller.say(frame::RESET, 0, 1, &8_u32.to_be_bytes());
+    caller.say(frame::WINDOW_UPDATE, 0, 3, &9_u32.to_be_bytes());
+    caller.say(frame::PRIORITIZE, 0, 3, &[0, 0, 0, 0, 7]);
+    caller.ask(5, "/other");
+    assert_eq!(caller.hear_until(frame::DATA), (frame::DATA, frame::END_STREAM, 5, b"slow".to_vec()));
+    // But nothing begins there again.
+    caller.ask(1, "/at-once");
+    assert_eq!(caller.hear_end().map(|(_, reason)| reason), Some(1));
+}
+
+#[test]
+fn fields_that_say_much_with_little_are_refused() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    let mut block = vec![0x82, 0x87, 0xbe, 0x84, 0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
+    block.extend_from_slice(&[b'y'; 4_000]);
+    caller.say(frame::HEADERS, frame::END_HEADERS | frame::END_STREAM, 3, &block);
+    assert_eq!(caller.hear_until(frame::DATA).2, 3);
+    for stream in (5..25).step_by(2) {
+        let block = [&[0x82, 0x87, 0x41, 1, b'x', 0x84][..], &[0xbf; 300]].concat();
+        caller.say(frame::HEADERS, frame::END_HEADERS | frame::END_STREAM, stream, &block);
+    }
+    // However it is refused, others are answered.
+    caller.ask(25, "/at-once");
+    let answered = std::iter::from_fn(|| caller.hear()).find(|heard| heard.0 == frame::DATA && heard.2 == 25);
+    assert_eq!(answered.map(|heard| heard.3), Some(b"slow".to_vec()));
+}
+
+#[test]
+fn who_only_pings_is_let_go_like_who_says_nothing() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    served.hand.advance_ms(u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap() - 1_000);
+    caller.say(frame::PING, 0, 0, b"12345678");
+    caller.hear_until(frame::PING);
+    served.hand.advance_ms(1_000);
+    assert_eq!(caller.hear_end(), Some((1, 0)));
+}
