@@ -6,7 +6,7 @@
 
 use super::guest::Beginning;
 use crate::http2::frame::{self, Begins, Frame, PREFACE};
-use crate::http2::hpack::{Block, Decoder, write_literal};
+use crate::http2::hpack::{Block, Decoder, MEMORY_BYTES, write_literal};
 use crate::http2::{HEADER_LIST_BYTES, MOST_SHOWN, Passage, WINDOW_BYTES};
 use crate::serve::HTTP_STREAMS;
 use memchr::memchr;
@@ -179,7 +179,7 @@ impl Session {
             let value = u32::from_be_bytes(*value);
             let is_usual = match u16::from_be_bytes([*high, *low]) {
                 // We say nothing by numbers; but who wants to remember less wants to be told that this was heard.
-                TABLE_BYTES => value >= 4096,
+                TABLE_BYTES => value >= MEMORY_BYTES,
                 ENABLE_PUSH => value <= 1,
                 INITIAL_WINDOW => {
                     stream_room = value;

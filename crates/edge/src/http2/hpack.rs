@@ -8,7 +8,7 @@ use crate::front::{Field, Part};
 use std::collections::VecDeque;
 
 /// How large the memory of a connection is if nobody says otherwise, and we never do.
-const MEMORY_BYTES: usize = 4096;
+pub(crate) const MEMORY_BYTES: u32 = 4096;
 /// What every field in it takes beside its texts.
 const FIELD_BYTES: usize = 32;
 
@@ -48,7 +48,7 @@ impl Default for Decoder {
         Self {
             memory: VecDeque::new(),
             bytes: 0,
-            most_bytes: MEMORY_BYTES,
+            most_bytes: MEMORY_BYTES as usize,
             name: Vec::new(),
             value: Vec::new(),
         }
@@ -76,7 +76,7 @@ impl Decoder {
                 }
                 _ if is_resize => {
                     let most = number(&mut input, 5)?;
-                    if !may_resize || most > MEMORY_BYTES {
+                    if !may_resize || most > MEMORY_BYTES as usize {
                         return Err(Broken);
                     }
                     self.most_bytes = most;

@@ -33,7 +33,7 @@ pub(crate) struct Passage {
     /// What the library is shown next, from there on.
     shown: Vec<u8>,
     shown_at: usize,
-    /// What came and was not looked at yet: no whole frame.
+    /// What came and was not looked at yet.
     came: Vec<u8>,
     begun: Option<Begun>,
     /// Nothing is looked at any more: what comes next is a fault, which the library finds.
@@ -140,7 +140,7 @@ impl Passage {
             return fits;
         }
         let Begun { flags, stream, block, .. } = begun;
-        // What is left out is too much even so, and the library says it.
+        // Of what is too much something is left out, and what is shown is too much even so: it is refused as everywhere.
         let read = self.decoder.read(&block, MOST_SHOWN, &mut self.block);
         let shown = if read.is_ok() { &self.block.bytes } else { BROKEN_BLOCK };
         write_block(&mut self.shown, flags, stream, shown);
