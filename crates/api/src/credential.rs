@@ -1,6 +1,6 @@
 //! The key that a request brings, and the scope it asks for.
 
-use ipse_model::{KeyText, Scope};
+use ipse_model::{KeyHash, KeyText, Scope};
 use std::borrow::Cow;
 
 /// What a request shows to be let in.
@@ -17,18 +17,27 @@ pub(crate) enum Credential {
 impl Credential {
     /// The header wins; the query is read only where the header holds no Bearer credential.
     pub(crate) fn of(authorization: Option<&[u8]>, query: Option<&[u8]>) -> Self {
-        if let Some(token) = authorization.and_then(bearer) {
-            return std::str::from_utf8(token).map_or(Self::Malformed, Self::parse);
-        }
-        match parameter(query, "key").as_deref() {
-            None | Some("") => Self::Missing,
-            Some(text) => Self::parse(text),
-        }
+        let Some(text) = shown(authorization, query) else { return Self::Missing };
+        let key = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+        key.map_or(Self::Malformed, Self::Key)
     }
 
-    fn parse(text: &str) -> Self {
-        text.parse().map_or(Self::Malformed, Self::Key)
+    /// The hash of what is shown, if it is as long as a key. Who then finds a key by it need not look whether it is one.
+    pub(crate) fn presumed(authorization: Option<&[u8]>, query: Option<&[u8]>) -> Option<KeyHash> {
+        KeyHash::presumed(&shown(authorization, query)?)
     }
+}
+
+/// What a request shows, whatever it is.
+fn shown<'a>(authorization: Option<&'a [u8]>, query: Option<&'a [u8]>) -> Option<Cow<'a, [u8]>> {
+    if let Some(token) = authorization.and_then(bearer) {
+        return Some(Cow::Borrowed(token));
+    }
+    let text = match parameter(query, "key")? {
+        Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+        Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+    };
+    (!text.is_empty()).then_some(text)
 }
 
 /// The scope that the request asks for; what is no scope is ignored.
@@ -65,11 +74,16 @@ mod tests {
 
     #[track_caller]
     fn check(authorization: Option<&str>, query: &str, expected: &str) {
-        let query = query.strip_prefix('?');
-        let found = match Credential::of(authorization.map(str::as_bytes), query.map(str::as_bytes)) {
+        let query = query.strip_prefix('?').map(str::as_bytes);
+        let authorization = authorization.map(str::as_bytes);
+        let presumed = Credential::presumed(authorization, query);
+        let found = match Credential::of(authorization, query) {
             Credential::Missing => "missing".to_owned(),
             Credential::Malformed => "malformed".to_owned(),
-            Credential::Key(key) => key.reveal().to_owned(),
+            Credential::Key(key) => {
+                assert_eq!(presumed, Some(key.hash()));
+                key.reveal().to_owned()
+            }
         };
         assert_eq!(found, expected, "{authorization:?} {query:?}");
     }

@@ -141,10 +141,7 @@ pub(crate) struct Foreseen {
 impl Foreseen {
     /// What a keyed lookup says by itself.
     pub(crate) fn keyed(ask: &Ask<'_>, query: Option<&[u8]>) -> Self {
-        let hash = match Credential::of(ask.authorization, query) {
-            Credential::Key(text) => Some(text.hash()),
-            Credential::Missing | Credential::Malformed => None,
-        };
+        let hash = Credential::presumed(ask.authorization, query);
         Self { hash, ..Self::without_key(ask) }
     }
 

@@ -172,6 +172,8 @@ fn path_and_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 pub struct Turn {
     foreseen: Vec<Foreseen>,
     unwritten: Unwritten,
+    /// What is answered when all of it is written.
+    answered: Vec<(ApiRoute, Version, Stopwatch)>,
     pending: Vec<(Asked, Stopwatch)>,
 }
 
@@ -217,7 +219,7 @@ impl<C: Counters> Prompt for Api<C> {
             }
             Some(AtOnce::Granted(allowance)) => {
                 self.replies.write_answered(allowance, &mut draft.head);
-                self.requests.note(route, ApiOutcome::Answered, ask.version, ask.stopwatch.elapsed_ns());
+                turn.answered.push((route, ask.version, ask.stopwatch.clone()));
                 Said::Answer
             }
         }
@@ -227,16 +229,24 @@ impl<C: Counters> Prompt for Api<C> {
         if turn.unwritten.is_empty() {
             return Ok(());
         }
-        match self.lookup.counters.write(&mut turn.unwritten) {
+        let (outcome, kept) = match self.lookup.counters.write(&mut turn.unwritten) {
             Ok(()) => {
                 self.charged();
-                Ok(())
+                (ApiOutcome::Answered, Ok(()))
             }
             Err(error) => {
                 self.not_charged(&error, now);
-                Err(Box::new(self.replies.internal_error()))
+                (ApiOutcome::Error, Err(Box::new(self.replies.internal_error())))
+            }
+        };
+        if let Some((.., stopwatch)) = turn.answered.last() {
+            // All of them end together.
+            let end = stopwatch.reading();
+            for (route, version, stopwatch) in turn.answered.drain(..) {
+                self.requests.note(route, outcome, version, stopwatch.until(end));
             }
         }
+        kept
     }
 
     fn decide(&self, turn: &mut Turn) -> impl Future<Output = Vec<Verdict>> + Send + 'static {

@@ -69,6 +69,10 @@ pub struct Stopwatch {
     hand: Option<ClockHand>,
 }
 
+/// What the clock of a [`Stopwatch`] showed.
+#[derive(Clone, Copy)]
+pub struct Reading(u64);
+
 impl Stopwatch {
     /// One that begins now. For tests that make up a request.
     #[must_use]
@@ -79,11 +83,22 @@ impl Stopwatch {
     /// Nanoseconds since the beginning.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
-        let now_ns = match &self.hand {
+        self.until(self.reading())
+    }
+
+    /// What its clock shows now, for all that ends in this moment.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        Reading(match &self.hand {
             None => system_boot_ns(),
             Some(hand) => ms_to_ns(hand.now().boot_ms),
-        };
-        now_ns.saturating_sub(self.begun_ns)
+        })
+    }
+
+    /// Nanoseconds from the beginning to this moment.
+    #[must_use]
+    pub fn until(&self, end: Reading) -> u64 {
+        end.0.saturating_sub(self.begun_ns)
     }
 }
 

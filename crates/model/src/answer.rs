@@ -60,12 +60,7 @@ impl Answer<'_> {
         match self.client.address.ip() {
             IpAddr::V4(ip) => {
                 push(json, "{\"status\":\"success\",\"ip\":\"");
-                let [a, b, c, d] = ip.octets();
-                for octet in [a, b, c] {
-                    digits::write(json, octet.into());
-                    json.push(b'.');
-                }
-                digits::write(json, d.into());
+                digits::write_v4(json, ip);
                 push(json, "\",\"ipv6\":null");
             }
             IpAddr::V6(ip) => {

@@ -99,6 +99,12 @@ fn check_characters(checked: &[u8]) -> [u8; CHECK_CHARACTERS] {
 pub struct KeyHash(pub [u8; 32]);
 
 impl KeyHash {
+    /// The hash of what may be the text of a key: it is as long as one.
+    #[must_use]
+    pub fn presumed(text: &[u8]) -> Option<Self> {
+        (text.len() == LENGTH).then(|| Self(Sha256::digest(text).into()))
+    }
+
     /// Sixty-four hexadecimal digits, as the database holds them.
     #[must_use]
     pub fn to_hex(self) -> String {

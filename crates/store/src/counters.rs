@@ -124,7 +124,7 @@ pub trait Counters: Send + Sync + 'static {
 pub struct Unwritten {
     /// To whom, and when.
     pub(crate) granted: Vec<(Subject, Now)>,
-    /// Records of the journal, and the latest moment among them.
+    /// Records of the journal, not sealed yet, and the latest moment among them.
     pub(crate) records: Vec<u8>,
     pub(crate) latest_ms: u64,
 }

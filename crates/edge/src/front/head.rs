@@ -57,6 +57,10 @@ impl Part {
         Some(Self { from: u16::try_from(from).ok()?, to: u16::try_from(from + bytes.len()).ok()? })
     }
 
+    fn len(self) -> usize {
+        usize::from(self.to - self.from)
+    }
+
     /// What stands there.
     pub(crate) fn of(self, head: &[u8]) -> &[u8] {
         head.get(usize::from(self.from)..usize::from(self.to)).unwrap_or_default()
@@ -68,29 +72,27 @@ impl<'a> Head<'a> {
     /// again and again.
     pub(crate) fn read(bytes: &'a [u8], fields: &'a mut Vec<Field>) -> Option<Self> {
         fields.clear();
-        let first = line(bytes, 0)?;
-        let target = first.strip_prefix(METHOD)?.strip_suffix(b" HTTP/1.1")?;
+        // All places in it fit into a part.
+        let bytes = &bytes[..bytes.len().min(LONGEST)];
+        let rest = bytes.strip_prefix(METHOD)?;
+        let (target, mut rest) = rest.split_at(count(rest, TARGET));
         if !is_target(target) {
             return None;
         }
+        rest = rest.strip_prefix(b" HTTP/1.1\r\n")?;
         let (mut authorization, mut scheme, mut hosts) = (None, None, 0);
-        let mut at = first.len() + 2;
-        loop {
-            let line = line(bytes, at)?;
-            let begin = at;
-            at += line.len() + 2;
-            if line.is_empty() {
-                break;
-            }
-            let colon = memchr(b':', line)?;
-            let (name, rest) = line.split_at(colon);
-            let value = trim(&rest[1..]);
-            if name.is_empty() || !all(name, NAME) || !is_value(value) || fields.len() == MOST_FIELDS {
+        while !rest.starts_with(b"\r\n") {
+            let begin = bytes.len() - rest.len();
+            let (name, behind) = rest.split_at(count(rest, NAME));
+            let behind = trim_start(behind.strip_prefix(b":")?);
+            let from = bytes.len() - behind.len();
+            let (line, behind) = behind.split_at(count_printable(behind));
+            rest = behind.strip_prefix(b"\r\n")?;
+            if name.is_empty() || fields.len() == MOST_FIELDS {
                 return None;
             }
-            // Where the value begins follows from how much of the line is behind it.
-            let blanks = rest.len() - 1 - trim_start(&rest[1..]).len();
-            let part = Part::new(value, begin + colon + 1 + blanks)?;
+            let value = line.trim_ascii_end();
+            let part = Part::new(value, from)?;
             match Known::of(name) {
                 Known::Host => {
                     hosts += 1;
@@ -109,10 +111,11 @@ impl<'a> Head<'a> {
             }
             fields.push(Field { name: Part::new(name, begin)?, value: part });
         }
-        if hosts != 1 || at > LONGEST {
+        if hosts != 1 {
             return None;
         }
-        let outline = Outline { target: Part::new(target, METHOD.len())?, authorization, length: at };
+        let length = bytes.len() - rest.len() + 2;
+        let outline = Outline { target: Part::new(target, METHOD.len())?, authorization, length };
         Some(Self { bytes, fields, outline, scheme })
     }
 }
@@ -147,7 +150,8 @@ impl<'a> Head<'a> {
         for Field { name, value: part } in regular {
             let (name, value) = (name.of(bytes), part.of(bytes));
             let is_field = !name.is_empty() && all(name, NAME) && !name.iter().any(u8::is_ascii_uppercase);
-            if !is_field || !is_value(value) || trim(value).len() < value.len() {
+            let is_value = count_printable(value) == value.len() && value.trim_ascii().len() == value.len();
+            if !is_field || !is_value {
                 return None;
             }
             match Known::of(name) {
@@ -165,7 +169,9 @@ impl<'a> Head<'a> {
 impl Fields for Head<'_> {
     fn lines<'a>(&'a self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let name = name.as_str().as_bytes();
-        let of_name = move |field: &&Field| field.name.of(self.bytes).eq_ignore_ascii_case(name);
+        let of_name = move |field: &&Field| {
+            field.name.len() == name.len() && field.name.of(self.bytes).eq_ignore_ascii_case(name)
+        };
         self.fields.iter().filter(of_name).map(|field| field.value.of(self.bytes))
     }
 }
@@ -216,22 +222,8 @@ fn is_authority(host: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
-/// The line that begins there, without its end; `None` if its end has not come, or is no proper one.
-fn line(bytes: &[u8], at: usize) -> Option<&[u8]> {
-    let rest = bytes.get(at..)?;
-    rest[..memchr(b'\n', rest)?].strip_suffix(b"\r")
-}
-
 fn trim_start(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
-        value = rest;
-    }
-    value
-}
-
-fn trim(value: &[u8]) -> &[u8] {
-    let mut value = trim_start(value);
-    while let [rest @ .., b' ' | b'\t'] = value {
         value = rest;
     }
     value
@@ -258,9 +250,29 @@ const fn allow(mut table: [u8; 256], bytes: &[u8], places: u8) -> [u8; 256] {
     table
 }
 
-/// Whether this may be a value. All bytes are looked at, several at once.
-fn is_value(bytes: &[u8]) -> bool {
-    bytes.iter().fold(true, |is_value, byte| is_value & (0x20..0x7f).contains(byte))
+/// How many of these bytes, from the first on, may stand there.
+fn count(bytes: &[u8], place: u8) -> usize {
+    let may_not = |byte: &u8| MAY_STAND[usize::from(*byte)] & place == 0;
+    bytes.iter().position(may_not).unwrap_or(bytes.len())
+}
+
+/// How many of these bytes, from the first on, may stand in a value. Eight are looked at at once.
+fn count_printable(bytes: &[u8]) -> usize {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHEST_BITS: u64 = EACH << 7;
+    let (eights, rest) = bytes.as_chunks::<8>();
+    for (number, eight) in eights.iter().enumerate() {
+        let eight = u64::from_le_bytes(*eight);
+        // The highest bit of a byte is set if it is below a blank, above a tilde, or no ASCII. What is borrowed and carried goes
+        // to bytes that come later, so of the first one it is certain.
+        let others =
+            (eight.wrapping_sub(EACH * u64::from(b' ')) | eight.wrapping_add(EACH) | eight) & HIGHEST_BITS;
+        if others != 0 {
+            return number * 8 + others.trailing_zeros() as usize / 8;
+        }
+    }
+    let printable = rest.iter().take_while(|byte| (b' '..=b'~').contains(byte));
+    eights.len() * 8 + printable.count()
 }
 
 /// Whether all these bytes may stand there. All are looked at, which is quicker than to stop at the first that may not.
@@ -431,6 +443,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn printable_bytes_are_counted_up_to_the_first_other_one(
+            bytes in prop::collection::vec(prop_oneof![8 => b' '..=b'~', 1 => any::<u8>()], 0..60),
+        ) {
+            let expected = bytes.iter().take_while(|byte| (b' '..=b'~').contains(byte)).count();
+            prop_assert_eq!(count_printable(&bytes), expected);
+        }
+
         #[test]
         fn any_bytes_are_read_or_left(bytes in prop::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), Just(b':'), any::<u8>()], 0..200)) {
             let text = [with("").as_bytes(), &bytes].concat();

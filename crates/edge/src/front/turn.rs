@@ -104,7 +104,7 @@ impl<P: Prompt> Turn<P> {
     fn answer_all<S>(&mut self, house: &House<S>, resting: &mut Resting, came: &mut Came) -> Answered {
         let mut answered = Answered::default();
         while answered.requests < REQUESTS_AT_ONCE && came.leaves.is_none() {
-            if came.request.is_none() {
+            if came.request.is_none() && came.at < came.bytes.len() {
                 came.request = self.read(house, resting, came, house.clock.begin());
             }
             let Some(request) = &came.request else { break };

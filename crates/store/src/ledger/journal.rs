@@ -41,6 +41,13 @@ pub(super) struct Entry {
 
 impl Entry {
     pub(super) fn to_bytes(self) -> [u8; ENTRY_BYTES] {
+        let mut bytes = self.unsealed();
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// All of it but the sum that stands before it.
+    pub(super) fn unsealed(self) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         let flag = |set: bool, flag: u32| if set { flag } else { 0 };
         let flags = ENTRY_MAGIC | flag(self.in_window, IN_WINDOW) | flag(self.copied, COPIED);
@@ -51,8 +58,6 @@ impl Entry {
         bytes[24..28].copy_from_slice(&self.mark.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.resumes.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.boot_ms.to_le_bytes());
-        let check = crc32fast::hash(&bytes[4..]);
-        bytes[..4].copy_from_slice(&check.to_le_bytes());
         bytes
     }
 
@@ -74,6 +79,12 @@ impl Entry {
             boot_ms: u64::from_le_bytes(eight(bytes, 32)),
         })
     }
+}
+
+/// Puts the sum of a record before it, by which a torn one is known.
+fn seal(record: &mut [u8; ENTRY_BYTES]) {
+    let check = crc32fast::hash(&record[4..]);
+    record[..4].copy_from_slice(&check.to_le_bytes());
 }
 
 /// One file of the journal.
@@ -195,9 +206,12 @@ impl<D: Disk> Journal<D> {
         Ok(Guard::into_inner(segment))
     }
 
-    /// Appends records of which the latest is of this moment, in one step.
-    pub(super) fn append_all(&self, records: &[u8], latest_ms: u64) -> Result<(), Error> {
-        self.active.load().append(records, latest_ms)
+    /// Appends records of which the latest is of this moment, in one step. They are sealed here: the sums of several are found
+    /// side by side.
+    pub(super) fn append_all(&self, unsealed: &mut [u8], latest_ms: u64) -> Result<(), Error> {
+        let (records, _) = unsealed.as_chunks_mut();
+        records.iter_mut().for_each(seal);
+        self.active.load().append(unsealed, latest_ms)
     }
 
     /// Whether the active segment must be left: it is broken.

@@ -568,7 +568,7 @@ impl<G: Ground> Counters for Ledger<G> {
     fn write(&self, unwritten: &mut Unwritten) -> Result<(), Error> {
         let written = match unwritten.records.is_empty() {
             true => Ok(()),
-            false => self.journal.append_all(&unwritten.records, unwritten.latest_ms),
+            false => self.journal.append_all(&mut unwritten.records, unwritten.latest_ms),
         };
         if written.is_err() {
             unwritten.granted.iter().rev().for_each(|(subject, now)| self.take_back(*subject, *now));
@@ -643,7 +643,7 @@ impl<F> Default for Batch<F> {
 
 impl Unwritten {
     fn add(&mut self, entry: Entry) {
-        self.records.extend_from_slice(&entry.to_bytes());
+        self.records.extend_from_slice(&entry.unsealed());
         self.latest_ms = self.latest_ms.max(entry.boot_ms);
     }
 }
