@@ -93,7 +93,12 @@ impl Lane {
         let (mut tally, mut exempt, mut before) = (Tally::default(), Exempt::default(), Vec::<Plan>::new());
         let found = || differences.lock().unwrap_or_else(PoisonError::into_inner);
         while found().len() < MOST_DIFFERENCES {
-            let plans = agenda.lock().unwrap_or_else(PoisonError::into_inner).next_day(&pair);
+            let mut coming = agenda.lock().unwrap_or_else(PoisonError::into_inner);
+            let plans = coming.next_day(&pair);
+            if let Some(tenths) = coming.tenths() {
+                println!("  {tenths}0 %, {} differences", found().len());
+            }
+            drop(coming);
             if plans.is_empty() {
                 break;
             }

@@ -17,6 +17,8 @@ pub(crate) struct Inside {
     pub(crate) address: SocketAddr,
     /// Every door: the clear ones first, those of the PROXY protocol last.
     pub(crate) addresses: Vec<SocketAddr>,
+    /// Where an operator looks, if that was set.
+    pub(crate) operator: Option<SocketAddr>,
     /// The records that the server works with.
     pub(crate) records: Records,
     runtime: Runtime,
@@ -56,13 +58,14 @@ impl Inside {
         let server = change(server);
         let addresses = server.addresses().to_vec();
         let address = *addresses.first().context("the server listens nowhere")?;
+        let operator = server.operator_addresses().first().copied();
         let records = server.records().clone();
         let (stop, stopped) = oneshot::channel();
         let asked_to_stop = async {
             let _ = stopped.await;
         };
         let running = runtime.spawn(server.run(asked_to_stop, std::future::pending()));
-        Ok(Self { address, addresses, records, runtime, stop, running })
+        Ok(Self { address, addresses, operator, records, runtime, stop, running })
     }
 
     /// Waits for something that is done beside the server.

@@ -21,11 +21,13 @@ pub(super) struct Agenda {
     next: u64,
     /// Seeds of those that take their time; those that find the demo used up apart.
     slow: [Vec<u64>; 2],
+    /// How many tenths of all that was when it was last told.
+    told: u64,
 }
 
 impl Agenda {
     pub(super) fn of(options: &Options) -> Self {
-        Self { seed: options.seed, count: options.count, next: 0, slow: Default::default() }
+        Self { seed: options.seed, count: options.count, next: 0, slow: Default::default(), told: 0 }
     }
 
     /// The plans of the next day; none when everything is done.
@@ -41,6 +43,14 @@ impl Agenda {
             Some(slow) => slow_plans(slow, pair),
             None => plans,
         }
+    }
+
+    /// How many tenths of all have been handed out, if more than when it was last asked. Of a few it is not told.
+    pub(super) fn tenths(&mut self) -> Option<u64> {
+        let tenths = if self.count > BATCH { self.next * 10 / self.count } else { 0 };
+        let is_news = tenths > self.told;
+        self.told = tenths;
+        is_news.then_some(tenths)
     }
 
     /// As many as there are keys for, up to the end of a batch.

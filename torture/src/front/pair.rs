@@ -4,7 +4,7 @@ use super::agenda::demo_is_used_up;
 use super::plan::{CLASSES, Class, Plan};
 use crate::inside::{Inside, MadeKey, make_keys, with_records};
 use crate::secret::Secret;
-use anyhow::{Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use ipse_edge::{Clock, ClockHand};
 use ipse_model::{BURST_WINDOW_MS, DAILY_LIMIT, DEMO_DAILY_LIMIT, Day, Now, Scope};
 use ipse_store::{DataFolder, Subject};
@@ -24,6 +24,8 @@ pub(super) const FEWEST_KEYS: usize = 16;
 const SMALL_DAY: u32 = 2;
 /// A server hears within this time that a key is not paused any more.
 const RESUME_LIMIT: Duration = Duration::from_secs(10);
+/// Within this time a server notices that a caller has gone.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
 const BEGIN: Now = Now { unix_ms: 1_790_000_000_000, boot_ms: 10 * BURST_WINDOW_MS };
 const DAY_MS: u32 = 86_400_000;
 
@@ -169,6 +171,7 @@ impl Pair {
             let settings = [
                 ("listen", listen.as_str()),
                 ("tls_listen", "127.0.0.1:0"),
+                ("admin_listen", "127.0.0.1:0"),
                 ("http3", "no"),
                 ("proxy_listen", "127.0.0.1:0"),
                 ("base_url", "https://ip.example.com"),
@@ -212,6 +215,8 @@ impl Pair {
     /// Begins a day on which nobody has used anything, and no key is paused that was not from the beginning. For some plans the
     /// demo is used up.
     pub(super) fn fresh_day<'a>(&self, plans: impl IntoIterator<Item = &'a Plan>) -> Result<()> {
+        // What a caller asked who has gone since is charged to the day on which the server comes to it.
+        self.servers.iter().try_for_each(wait_for_nobody)?;
         self.hand.advance_ms(DAY_MS);
         let plans: Vec<&Plan> = plans.into_iter().collect();
         let paused: Vec<&&Plan> = plans.iter().filter(|plan| plan.may_be_paused()).collect();
@@ -280,6 +285,23 @@ fn resume(server: &Inside, key: &MadeKey) -> Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
+}
+
+/// Waits until no connection is open.
+fn wait_for_nobody(server: &Inside) -> Result<()> {
+    let mut operator = Connection::open(server.operator.context("there is no operator's listener")?)?;
+    let watch = Stopwatch::start();
+    loop {
+        let metrics = operator.get("/metrics", None)?.body;
+        let open = metrics.lines().filter_map(|line| line.strip_prefix("ipse_connections_open{"));
+        let is_some = |line: &&str| !line.ends_with("} 0.0");
+        let open: Vec<&str> = open.filter(is_some).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        ensure!(watch.elapsed() < GONE_WITHIN, "callers who have gone are still there: {open:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 fn use_up_demo(server: &Inside) -> Result<()> {
