@@ -20,6 +20,37 @@ impl Fields for HeaderMap {
     }
 }
 
+/// Where something stands in a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    from: u16,
+    to: u16,
+}
+
+/// Where a field stands in its head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Field {
+    pub(crate) name: Part,
+    pub(crate) value: Part,
+}
+
+impl Part {
+    /// These bytes, which begin there.
+    pub(crate) fn new(bytes: &[u8], from: usize) -> Option<Self> {
+        Some(Self { from: u16::try_from(from).ok()?, to: u16::try_from(from + bytes.len()).ok()? })
+    }
+
+    /// How many bytes stand there.
+    pub(crate) fn len(self) -> usize {
+        usize::from(self.to - self.from)
+    }
+
+    /// What stands there.
+    pub(crate) fn of(self, head: &[u8]) -> &[u8] {
+        head.get(usize::from(self.from)..usize::from(self.to)).unwrap_or_default()
+    }
+}
+
 /// A value as text, if it is printable ASCII.
 pub(crate) fn text(value: &[u8]) -> Option<&str> {
     let is_printable = value.iter().all(|byte| (b' '..=b'~').contains(byte) || *byte == b'\t');

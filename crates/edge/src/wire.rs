@@ -27,6 +27,9 @@ pub(crate) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What bytes of HTTP come from and go to: a socket, or a channel through it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Whether one read takes all that has come, as far as there is room: of a channel it takes what was sealed together.
+    const READS_ALL: bool = true;
+
     /// The socket itself, if it is one of TCP.
     fn tcp(&self) -> Option<&TcpStream>;
 
@@ -46,6 +49,8 @@ impl Stream for TcpStream {
 
 // In a box, because every step on the way of a connection has room for what it passes on.
 impl Stream for Box<Channel<TcpStream>> {
+    const READS_ALL: bool = false;
+
     fn tcp(&self) -> Option<&TcpStream> {
         Some(&self.socket)
     }
@@ -182,11 +187,12 @@ impl<S: Stream> AsyncRead for Wire<S> {
         if is_given_back {
             let length = self.given_back.len().min(buffer.remaining());
             buffer.put_slice(&self.given_back.split_to(length));
-            if buffer.remaining() == 0 {
+            if buffer.remaining() == 0 || !S::READS_ALL {
                 return Poll::Ready(Ok(()));
             }
         }
-        // What is there beside it is told in the same breath: hyper reads what comes in pieces in another way than what does not.
+        // What is there beside it is told in the same breath, as it would have been: hyper reads what comes in pieces in another
+        // way than what does not, and of a body that nobody wants it reads two pieces at most.
         let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
             Poll::Ready(Ok(())) => {}

@@ -4,7 +4,7 @@
 //! Everything else is not understood here at all. It is left, byte for byte, to hyper, and so is a head of which only a part
 //! has come: what is read here is a small part of what hyper reads, and read as hyper would.
 
-use crate::fields::Fields;
+use crate::fields::{Field, Fields, Part};
 use http::HeaderName;
 use memchr::memchr;
 
@@ -15,20 +15,6 @@ const MOST_FIELDS: usize = 32;
 const LONGEST_TARGET: usize = 2048;
 /// Nor is a longer head, however much was read at once.
 const LONGEST: usize = 8 * 1024;
-
-/// Where something stands in a head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part {
-    from: u16,
-    to: u16,
-}
-
-/// Where a field stands in its head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Field {
-    pub(crate) name: Part,
-    pub(crate) value: Part,
-}
 
 /// A plain request.
 #[derive(Debug)]
@@ -49,22 +35,6 @@ pub(crate) struct Outline {
     pub(crate) authorization: Option<Part>,
     /// How many bytes the head is long.
     pub(crate) length: usize,
-}
-
-impl Part {
-    /// These bytes, which begin there.
-    pub(crate) fn new(bytes: &[u8], from: usize) -> Option<Self> {
-        Some(Self { from: u16::try_from(from).ok()?, to: u16::try_from(from + bytes.len()).ok()? })
-    }
-
-    fn len(self) -> usize {
-        usize::from(self.to - self.from)
-    }
-
-    /// What stands there.
-    pub(crate) fn of(self, head: &[u8]) -> &[u8] {
-        head.get(usize::from(self.from)..usize::from(self.to)).unwrap_or_default()
-    }
 }
 
 impl<'a> Head<'a> {

@@ -24,7 +24,6 @@ mod tests;
 mod turn;
 
 pub(crate) use guest::{Beginning, Guest, Socket, Stay};
-pub(crate) use head::{Field, Part};
 pub(crate) use mailbox::Mailbox;
 
 use crate::crowd::Crowd;

@@ -566,6 +566,24 @@ fn hands_are_shaken_and_requests_are_answered_here() {
 }
 
 #[test]
+fn of_a_body_that_nobody_wants_as_much_is_read_as_hyper_reads_of_a_channel() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    // Up to 16 KiB are sealed together, and hyper takes them in two pieces.
+    for (length, goes_on) in [(9_000, true), (16_000, true), (18_658, false), (24_000, false)] {
+        let mut stream = StreamOwned::new(session(&config), served.connect());
+        ask(&mut stream, REQUEST, "quick");
+        let head = format!("POST /other HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        let behind = "GET /other HTTP/1.1\r\nhost: x\r\nx-echo: behind-\r\nconnection: close\r\n\r\n";
+        // Who is closed on may find that out while writing.
+        let _ = stream.write_all([&head, &"x".repeat(length), behind].concat().as_bytes());
+        let mut heard = Vec::new();
+        let _ = stream.read_to_end(&mut heard);
+        let heard = String::from_utf8(heard).unwrap();
+        assert_eq!(heard.contains("behind-slow"), goes_on, "{length}: {heard}");
+    }
+}
+
+#[test]
 fn a_handshake_may_come_in_pieces() {
     let (served, config) = serve_tls(Duration::ZERO);
     let (session, hello) = hello(&config);

@@ -1,12 +1,12 @@
 //! One turn: what came is read and decided, what was decided is kept, and then the answers leave.
 
 use super::guest::Sent;
-use super::head::Field;
 use super::pending::{Questions, Reading};
 use super::request::{Came, leave};
 use super::session;
 use super::{Beginning, Front, Guest, Resting};
 use crate::fault::HttpFault;
+use crate::fields::Field;
 use crate::http1::Next;
 use crate::http2::hpack::Block;
 use crate::prompt::{Draft, Prompt, Said};

@@ -4,7 +4,7 @@
 //! read by somebody who knows nothing of the connection, and every field stands somewhere as it is.
 
 use super::huffman::unpack;
-use crate::front::{Field, Part};
+use crate::fields::{Field, Part};
 use std::collections::VecDeque;
 
 /// How large the memory of a connection is if nobody says otherwise, and we never do.
