@@ -29,26 +29,33 @@ pub struct Written<'a> {
 
 /// A region of a country, or a country without a region, or neither.
 pub struct Area {
-    /// From the comma before `"region"` to the continent.
-    names: Box<[u8]>,
-    /// `"is_eu"` and `"currency"`, with the comma before them.
-    country: Box<[u8]>,
+    /// From the comma before `"region"` to the continent; and behind that `"is_eu"` and `"currency"`, with the comma before them.
+    text: Box<[u8]>,
+    /// How long the first of both is.
+    names: usize,
 }
 
 impl Area {
     /// The area of a place.
     #[must_use]
     pub fn of(place: &Place) -> Self {
-        let [names, country] = [area_names(place), country_facts(place)].map(String::into_bytes);
-        Self { names: names.into(), country: country.into() }
+        let names = area_names(place);
+        let text = (names.clone() + &country_facts(place)).into_bytes();
+        Self { text: text.into(), names: names.len() }
+    }
+
+    /// The first and the last byte, for whoever wants to have all of it at hand.
+    #[must_use]
+    pub fn ends(&self) -> [Option<u8>; 2] {
+        [self.text.first().copied(), self.text.last().copied()]
     }
 
     pub(crate) fn names(&self) -> &[u8] {
-        &self.names
+        &self.text[..self.names]
     }
 
     pub(crate) fn country(&self) -> &[u8] {
-        &self.country
+        &self.text[self.names..]
     }
 }
 
