@@ -36,12 +36,13 @@ struct Page<F> {
     cells: [Cell<F>; CELLS_PER_PAGE],
 }
 
-/// The counters of one subject. Two lines of the cache, which nobody else's counters share and which come together.
+/// The counters of one subject. Two lines of the cache, which nobody else's counters share: the lock stands at the beginning of
+/// the first, and the number at the end of the second.
 #[derive(Debug)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(super) struct Cell<F> {
-    number: i64,
     state: Mutex<State<F>>,
+    number: i64,
 }
 
 /// Where a cell stands.
@@ -138,6 +139,7 @@ impl<F> Cells<F> {
             *cell = pages.get(&page).map(|page| &page.cells[place]);
         }
         for cell in cells.into_iter().flatten() {
+            // One of them stands in each line.
             black_box((cell.number, cell.state.is_poisoned()));
         }
     }
@@ -336,6 +338,7 @@ impl<F> State<F> {
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::mem::offset_of;
 
     fn key(number: i64) -> Subject {
         Subject::Key(KeyId(number))
@@ -344,6 +347,7 @@ mod tests {
     #[test]
     fn a_cell_is_two_lines_of_the_cache() {
         assert_eq!((size_of::<Cell<File>>(), align_of::<Cell<File>>()), (128, 128));
+        assert_eq!((offset_of!(Cell<File>, state), offset_of!(Cell<File>, number)), (0, 120));
         assert_eq!(size_of::<Mark<File>>(), 16);
     }
 

@@ -35,7 +35,7 @@ const MARK_STEP: u32 = 64;
 const MARK_RESERVE: u32 = 32;
 /// As many subjects are folded at once; when more have changed, each waits for its turn. A key that is asked for five times a
 /// second would else be written to the database every second, which costs more than answering it.
-const CELLS_AT_ONCE: usize = 2_000;
+const CELLS_AT_ONCE: usize = 1_000;
 /// A segment is left when it is this old or this large.
 const SEGMENT_MS: u64 = 20_000;
 const SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
