@@ -10,7 +10,11 @@ const FEW: usize = 8;
 /// together, all of them, that their lowest bits tell them apart.
 const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
 
-/// The times of the last [`BURST_LIMIT`] requests. One more is within the limit if the oldest of them is a minute old.
+/// So old a moment says nothing any more to somebody who comes now, even if they read the clock a little while ago.
+const STALE_AFTER_MS: u64 = BURST_WINDOW_MS + 5_000;
+
+/// The times of the last [`BURST_LIMIT`] requests, as far as they matter. One more is within the limit if the oldest of them is a
+/// minute old.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     /// The lowest bits of each moment, in a ring. One more than [`BURST_LIMIT`] if the last request took the place of another,
@@ -79,6 +83,9 @@ impl Window {
     }
 
     fn push(&mut self, moment: u64) {
+        if usize::from(self.count) == self.ring.len() {
+            self.forget_stale(moment);
+        }
         let count = usize::from(self.count);
         if count == self.ring.len() {
             let length = (2 * count).clamp(FEW, MOST);
@@ -90,6 +97,15 @@ impl Window {
         self.ring[place] = lowest_bits(moment);
         self.count += 1;
         self.last_ms = moment;
+    }
+
+    /// Makes room where that is to be had for nothing: most keys are asked for now and then, and need little.
+    fn forget_stale(&mut self, moment: u64) {
+        let since_last = moment - self.last_ms;
+        while self.count > 0 && since_last + self.before_last(0) >= STALE_AFTER_MS {
+            self.first = u16::try_from(self.place(1)).unwrap_or_default();
+            self.count -= 1;
+        }
     }
 
     /// Undoes the last request that was admitted.
@@ -132,7 +148,7 @@ impl Window {
         seconds
     }
 
-    /// The recorded moments, oldest first.
+    /// The recorded moments of the last minute, and perhaps some before it, oldest first.
     pub fn times(&self) -> impl Iterator<Item = u64> + '_ {
         (self.replaced()..self.count.into()).map(|number| self.last_ms - self.before_last(number))
     }
@@ -209,7 +225,9 @@ mod tests {
         assert_eq!(size_of::<Window>(), 32);
         let mut window = Window::default();
         (0..1_000).for_each(|moment| assert!(window.admit(moment * 1_000)));
-        assert_eq!((window.ring.len(), window.times().count()), (301, 300));
+        assert_eq!(window.ring.len(), 128, "of a key that is asked for once a second");
+        (0..2_000).for_each(|moment| assert!(window.admit(1_000_000 + moment * 200)));
+        assert_eq!((window.ring.len(), window.times().count()), (301, 300), "five times");
     }
 
     #[test]
@@ -224,7 +242,19 @@ mod tests {
         let moments: Vec<u64> = (0..300).map(|number| age - 7 + number * (FORGOTTEN_AFTER_MS - 1)).collect();
         let mut window = Window::default();
         moments.iter().for_each(|moment| assert!(window.admit(*moment)));
-        assert_eq!(window.times().collect::<Vec<_>>(), moments);
+        let kept: Vec<u64> = window.times().collect();
+        assert!(moments.ends_with(&kept) && window.ring.len() == FEW, "{kept:?}");
+    }
+
+    #[test]
+    fn what_is_undone_leaves_all_that_is_in_the_minute_of_whoever_comes_next() {
+        let mut window = Window::default();
+        (0..FEW as u64).for_each(|number| assert!(window.admit(number * 1_000)));
+        // The first is 65 s old then, and makes room.
+        assert!(window.admit(65_000));
+        window.take_back();
+        assert_eq!(window.last_minute(60_500).iter().sum::<u32>(), 7);
+        assert_eq!(window.ring.len(), FEW);
     }
 
     /// The same with all moments as they are.

@@ -229,7 +229,7 @@ async fn the_demo_is_granted_within_its_mark() {
 #[tokio::test]
 async fn many_keys_are_folded_in_turns_and_none_is_forgotten() {
     // In five turns.
-    const KEYS: i64 = 9_000;
+    const KEYS: i64 = 4_500;
     let store = super::store().await;
     let ledger = store.ledger(BOOT, NOON).await;
     let key = |number: i64| key(KeyId(number), 10);
