@@ -158,9 +158,9 @@ mod tests {
     fn only_the_last_request_brings_back_what_it_replaced() {
         let mut meter = meter();
         for moment in 1..=302 {
-            assert!(matches!(meter.charge_key(at(0, moment * 60_000), 10_000), Charge::Granted(_)));
+            assert!(matches!(meter.charge_key(at(0, moment * 200), 10_000), Charge::Granted(_)));
         }
-        let times = |from: u64, to: u64| (from..=to).map(|moment| moment * 60_000).collect::<Vec<_>>();
+        let times = |from: u64, to: u64| (from..=to).map(|moment| moment * 200).collect::<Vec<_>>();
         assert_eq!(meter.window().times().collect::<Vec<_>>(), times(3, 302));
         meter.take_back(301, true);
         assert_eq!(meter.window().times().collect::<Vec<_>>(), times(2, 301));
