@@ -57,7 +57,7 @@ impl KeyText {
     /// The hash under which the key is stored and found.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
-        KeyHash(Sha256::digest(self.0).into())
+        KeyHash::of(&self.0)
     }
 }
 
@@ -102,7 +102,11 @@ impl KeyHash {
     /// The hash of what may be the text of a key: it is as long as one.
     #[must_use]
     pub fn presumed(text: &[u8]) -> Option<Self> {
-        (text.len() == LENGTH).then(|| Self(Sha256::digest(text).into()))
+        (text.len() == LENGTH).then(|| Self::of(text))
+    }
+
+    fn of(text: &[u8]) -> Self {
+        Self(Sha256::digest(text).into())
     }
 
     /// Sixty-four hexadecimal digits, as the database holds them.

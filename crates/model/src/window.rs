@@ -40,8 +40,7 @@ impl Window {
             (self.first, self.count) = (0, 0);
         }
         if self.replaced() > 0 {
-            self.first = u16::try_from(self.place(1)).unwrap_or_default();
-            self.count -= 1;
+            self.forget_first();
         }
         self.push(moment);
         true
@@ -103,9 +102,13 @@ impl Window {
     fn forget_stale(&mut self, moment: u64) {
         let since_last = moment - self.last_ms;
         while self.count > 0 && since_last + self.before_last(0) >= STALE_AFTER_MS {
-            self.first = u16::try_from(self.place(1)).unwrap_or_default();
-            self.count -= 1;
+            self.forget_first();
         }
+    }
+
+    fn forget_first(&mut self) {
+        self.first = u16::try_from(self.place(1)).unwrap_or_default();
+        self.count -= 1;
     }
 
     /// Undoes the last request that was admitted.

@@ -39,9 +39,10 @@ impl Area {
     /// The area of a place.
     #[must_use]
     pub fn of(place: &Place) -> Self {
-        let names = area_names(place);
-        let text = (names.clone() + &country_facts(place)).into_bytes();
-        Self { text: text.into(), names: names.len() }
+        let mut text = area_names(place);
+        let names = text.len();
+        text += &country_facts(place);
+        Self { text: text.into_bytes().into(), names }
     }
 
     /// The first and the last byte, for whoever wants to have all of it at hand.

@@ -175,6 +175,16 @@ struct ByHand {
     came: Vec<u8>,
 }
 
+/// A caller who was answered once, so that `:authority` is kept by its number.
+fn answered_once() -> (Served, ByHand) {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    caller.ask(1, "/at-once");
+    caller.hear_until(frame::DATA);
+    (served, caller)
+}
+
 /// What is heard: the kind of a frame, its flags and its stream, and what it says.
 type Heard = (u8, u8, u32, Vec<u8>);
 
@@ -314,23 +324,14 @@ fn what_is_wrong_is_said_by_the_library() {
 
 #[test]
 fn who_says_nothing_for_long_is_told_what_was_answered() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    caller.ask(1, "/at-once");
-    caller.hear_until(frame::DATA);
+    let (served, mut caller) = answered_once();
     served.hand.advance_ms(u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap());
     assert_eq!(caller.hear_end(), Some((1, 0)));
 }
 
 #[test]
 fn fields_in_several_frames_are_read_by_the_library() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    // `:authority` is kept by its number.
-    caller.ask(1, "/at-once");
-    caller.hear_until(frame::DATA);
+    let (_served, mut caller) = answered_once();
     caller.say(frame::HEADERS, frame::END_STREAM, 3, &[0x82, 0x87]);
     caller.say(frame::CONTINUATION, 0, 3, &[0xbe]);
     caller.say(frame::CONTINUATION, frame::END_HEADERS, 3, &[0x84]);
@@ -445,11 +446,7 @@ fn more_than_is_read_at_once_is_answered_all_the_same() {
 
 #[test]
 fn who_remembers_less_is_told_that_this_was_heard() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    caller.ask(1, "/at-once");
-    caller.hear_until(frame::DATA);
+    let (_served, mut caller) = answered_once();
     caller.say(frame::SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]);
     assert_eq!(caller.hear_until(frame::SETTINGS).1, frame::ACKNOWLEDGED);
     caller.ask(3, "/at-once");
@@ -459,13 +456,9 @@ fn who_remembers_less_is_told_that_this_was_heard() {
 
 #[test]
 fn what_comes_late_about_an_answer_is_no_fault_for_anybody() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    for stream in [1, 3] {
-        caller.ask(stream, "/at-once");
-        caller.hear_until(frame::DATA);
-    }
+    let (_served, mut caller) = answered_once();
+    caller.ask(3, "/at-once");
+    caller.hear_until(frame::DATA);
     // For somebody else to read.
     caller.say(frame::PRIORITIZE, 0, 7, &[0, 0, 0, 0, 7]);
     caller.say(frame::RESET, 0, 1, &8_u32.to_be_bytes());
@@ -480,11 +473,7 @@ fn what_comes_late_about_an_answer_is_no_fault_for_anybody() {
 
 #[test]
 fn fields_that_say_much_with_little_are_refused() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    caller.ask(1, "/at-once");
-    caller.hear_until(frame::DATA);
+    let (_served, mut caller) = answered_once();
     let mut block = vec![0x82, 0x87, 0xbe, 0x84, 0x40, 1, b'x', 0x7f, 0xa1, 0x1e];
     block.extend_from_slice(&[b'y'; 4_000]);
     caller.say(frame::HEADERS, frame::END_HEADERS | frame::END_STREAM, 3, &block);
@@ -501,11 +490,7 @@ fn fields_that_say_much_with_little_are_refused() {
 
 #[test]
 fn who_only_pings_is_let_go_like_who_says_nothing() {
-    let (served, config) = serve_tls(Duration::ZERO);
-    let mut caller = ByHand::new(&served, &config);
-    caller.begin();
-    caller.ask(1, "/at-once");
-    caller.hear_until(frame::DATA);
+    let (served, mut caller) = answered_once();
     served.hand.advance_ms(u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap() - 1_000);
     caller.say(frame::PING, 0, 0, b"12345678");
     caller.hear_until(frame::PING);
