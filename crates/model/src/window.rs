@@ -6,12 +6,10 @@ use crate::{BURST_LIMIT, BURST_WINDOW_MS};
 const MOST: usize = BURST_LIMIT as usize + 1;
 /// As many have room at first.
 const FEW: usize = 8;
-/// So long after the last one, moments say nothing any more. And those that follow each other within this time are so close
-/// together, all of them, that their lowest bits tell them apart.
-const FORGOTTEN_AFTER_MS: u64 = 3_600_000;
-
 /// So old a moment says nothing any more to somebody who comes now, even if they read the clock a little while ago.
-const STALE_AFTER_MS: u64 = BURST_WINDOW_MS + 5_000;
+const STALE_AFTER_MS: u64 = BURST_WINDOW_MS + 3_000;
+/// The first and the last moment are at most so far apart that their lowest bits tell them apart.
+const LONGEST_SPAN_MS: u64 = u16::MAX as u64;
 
 /// The times of the last [`BURST_LIMIT`] requests, as far as they matter. One more is within the limit if the oldest of them is a
 /// minute old.
@@ -19,9 +17,12 @@ const STALE_AFTER_MS: u64 = BURST_WINDOW_MS + 5_000;
 pub struct Window {
     /// The lowest bits of each moment, in a ring. One more than [`BURST_LIMIT`] if the last request took the place of another,
     /// which then is the first.
-    ring: Box<[u32]>,
+    ring: Box<[u16]>,
     first: u16,
     count: u16,
+    /// The first moment is not further from the last one than this. So it need not be looked at with every request: it stands
+    /// elsewhere in memory than those that are written now.
+    span_ms: u16,
     /// The last moment, whole.
     last_ms: u64,
 }
@@ -36,9 +37,7 @@ impl Window {
         if self.has_no_room(moment) {
             return false;
         }
-        if moment - self.last_ms >= FORGOTTEN_AFTER_MS {
-            (self.first, self.count) = (0, 0);
-        }
+        self.reach(moment);
         if self.replaced() > 0 {
             self.forget_first();
         }
@@ -82,9 +81,6 @@ impl Window {
     }
 
     fn push(&mut self, moment: u64) {
-        if usize::from(self.count) == self.ring.len() {
-            self.forget_stale(moment);
-        }
         let count = usize::from(self.count);
         if count == self.ring.len() {
             let length = (2 * count).clamp(FEW, MOST);
@@ -98,12 +94,18 @@ impl Window {
         self.last_ms = moment;
     }
 
-    /// Makes room where that is to be had for nothing: most keys are asked for now and then, and need little.
-    fn forget_stale(&mut self, moment: u64) {
+    /// Has the span reach as far as `moment`. Moments at its beginning may have to leave for that, and do if there is no room.
+    fn reach(&mut self, moment: u64) {
         let since_last = moment - self.last_ms;
-        while self.count > 0 && since_last + self.before_last(0) >= STALE_AFTER_MS {
-            self.forget_first();
+        let mut span = since_last + u64::from(self.span_ms);
+        let is_full = usize::from(self.count) == self.ring.len();
+        if span > LONGEST_SPAN_MS || is_full {
+            while self.count > 0 && since_last + self.before_last(0) >= STALE_AFTER_MS {
+                self.forget_first();
+            }
+            span = if self.count > 0 { since_last + self.before_last(0) } else { 0 };
         }
+        self.span_ms = u16::try_from(span).unwrap_or(u16::MAX);
     }
 
     fn forget_first(&mut self) {
@@ -157,8 +159,8 @@ impl Window {
     }
 }
 
-fn lowest_bits(moment: u64) -> u32 {
-    u32::try_from(moment & u64::from(u32::MAX)).unwrap_or_default()
+fn lowest_bits(moment: u64) -> u16 {
+    u16::try_from(moment & u64::from(u16::MAX)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -228,33 +230,32 @@ mod tests {
         assert_eq!(size_of::<Window>(), 32);
         let mut window = Window::default();
         (0..1_000).for_each(|moment| assert!(window.admit(moment * 1_000)));
-        assert_eq!(window.ring.len(), 128, "of a key that is asked for once a second");
+        assert_eq!(window.ring.len(), 64, "of a key that is asked for once a second");
         (0..2_000).for_each(|moment| assert!(window.admit(1_000_000 + moment * 200)));
         assert_eq!((window.ring.len(), window.times().count()), (301, 300), "five times");
     }
 
     #[test]
     fn moments_whose_lowest_bits_are_alike_are_told_apart() {
-        let age = 1 << 32;
+        let age = 1 << 16;
         let mut window = Window::default();
         (0..300).for_each(|_| assert!(window.admit(5)));
         assert!(window.is_full(5) && !window.is_full(5 + age));
         assert!(window.admit(5 + age));
         assert_eq!(window.times().collect::<Vec<_>>(), [5 + age]);
         // As far from each other as they can be.
-        let moments: Vec<u64> = (0..300).map(|number| age - 7 + number * (FORGOTTEN_AFTER_MS - 1)).collect();
+        let moments: Vec<u64> = (0..300).map(|number| age - 7 + number * (STALE_AFTER_MS - 1)).collect();
         let mut window = Window::default();
         moments.iter().for_each(|moment| assert!(window.admit(*moment)));
-        let kept: Vec<u64> = window.times().collect();
-        assert!(moments.ends_with(&kept) && window.ring.len() == FEW, "{kept:?}");
+        assert!(window.times().eq([moments[298], moments[299]]) && window.ring.len() == FEW);
     }
 
     #[test]
     fn what_is_undone_leaves_all_that_is_in_the_minute_of_whoever_comes_next() {
         let mut window = Window::default();
         (0..FEW as u64).for_each(|number| assert!(window.admit(number * 1_000)));
-        // The first is 65 s old then, and makes room.
-        assert!(window.admit(65_000));
+        // The first is 63 s old then, and makes room.
+        assert!(window.admit(63_000));
         window.take_back();
         assert_eq!(window.last_minute(60_500).iter().sum::<u32>(), 7);
         assert_eq!(window.ring.len(), FEW);
@@ -279,7 +280,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_decides_as_if_every_moment_were_kept(
-            begin in prop_oneof![Just(0), Just(u64::from(u32::MAX) - 30_000), any::<u32>().prop_map(u64::from)],
+            begin in prop_oneof![Just(0), Just(u64::from(u16::MAX) - 30_000), any::<u32>().prop_map(u64::from)],
             steps in prop::collection::vec((0..900_u32, prop_oneof![
                 20 => 0..400_i64, 3 => -50..0_i64, 1 => 0..200_000_i64, 1 => 0..10_000_000_000_i64,
             ]), 1..2_000),
