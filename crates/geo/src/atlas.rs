@@ -52,7 +52,7 @@ impl Atlas {
             area_records: vec![Place::default()],
             rows: rows::rows(&[Spot::default()], &[rows::no_place()], &[rows::no_network(&mut texts)]),
             texts: texts.finish(),
-            v4: V4Builder::new().finish(&[]),
+            v4: V4Builder::new(1, 0).finish(&[]),
             v6: nowhere.finish(),
         }
     }

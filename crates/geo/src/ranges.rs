@@ -23,7 +23,7 @@ pub fn each_range_v4(
 
 /// The table of IPv4.
 pub(crate) fn v4(file: &File<'_>, spots: usize) -> Result<V4, Error> {
-    let mut builder = V4Builder::new();
+    let mut builder = V4Builder::new(spots, file.unpacked_length(Column::V4Scales));
     // Each begins and ends below the end.
     let address = |number| u32::try_from(number).unwrap_or(u32::MAX);
     each_v4(file, spots, |first, last, spot| builder.push(address(first), address(last), spot))?;

@@ -4,30 +4,40 @@
 //! begins and which spot it is.
 
 use crate::table::Table;
+use std::ops::Range;
 
-/// An entry is a spot, or, with this bit, the place of a list. Spots have 24 bits.
-const FINER: u32 = 1 << 31;
+/// How many networks of 256 addresses there are.
+const NETWORKS: usize = 1 << 24;
+/// Spots have 24 bits.
 const SPOT: u32 = (1 << 24) - 1;
 
 /// From an IPv4 address to its spot.
 pub(crate) struct V4 {
-    networks: Table<u32>,
+    /// An entry is a spot or, from this number on, the place of a list.
+    spots: u32,
+    networks: Networks,
     /// Lists, one behind the other: the first entry of each begins at 0, the highest eight bits say where others do.
     finer: Vec<u32>,
 }
 
-/// A table that is being filled, from the lowest address to the highest.
-pub(crate) struct V4Builder {
-    networks: Table<u32>,
-    finer: Vec<u32>,
+/// The entries of all networks. Most data leaves them short, which is a quarter less of what takes the most memory.
+enum Networks {
+    Short(Table<[u8; 3]>),
+    Long(Table<u32>),
 }
+
+/// A table that is being filled, from the lowest address to the highest.
+pub(crate) struct V4Builder(V4);
 
 impl V4 {
     /// The spot of an address.
     #[inline]
     pub(crate) fn find(&self, address: u32) -> u32 {
-        let entry = self.networks[(address >> 8) as usize];
-        if entry & FINER == 0 { entry } else { self.find_finer((entry ^ FINER) as usize, address & 0xff) }
+        let entry = self.networks.get((address >> 8) as usize);
+        match entry.checked_sub(self.spots) {
+            None => entry,
+            Some(list) => self.find_finer(list as usize, address & 0xff),
+        }
     }
 
     fn find_finer(&self, list: usize, low: u32) -> u32 {
@@ -43,42 +53,86 @@ impl V4 {
     }
 }
 
+impl Networks {
+    /// Room for entries up to this one, all of the first spot.
+    fn new(highest: usize) -> Self {
+        match highest < 1 << 24 {
+            true => Self::Short(Table::zeros(NETWORKS)),
+            false => Self::Long(Table::zeros(NETWORKS)),
+        }
+    }
+
+    #[inline]
+    fn get(&self, network: usize) -> u32 {
+        match self {
+            Self::Short(entries) => {
+                let [low, middle, high] = entries[network];
+                u32::from_le_bytes([low, middle, high, 0])
+            }
+            Self::Long(entries) => entries[network],
+        }
+    }
+
+    fn fill(&mut self, networks: Range<usize>, entry: u32) {
+        match self {
+            Self::Short(entries) => {
+                let [low, middle, high, _] = entry.to_le_bytes();
+                // Many are written in a few steps.
+                let (many, rest) = entries[networks].as_chunks_mut::<16>();
+                many.fill([[low, middle, high]; 16]);
+                rest.fill([low, middle, high]);
+            }
+            Self::Long(entries) => entries[networks].fill(entry),
+        }
+    }
+}
+
 impl V4Builder {
-    pub(crate) fn new() -> Self {
-        Self { networks: Table::zeros(1 << 24), finer: Vec::new() }
+    /// A table for so many ranges with numbers of spots below `spots`.
+    pub(crate) fn new(spots: usize, ranges: usize) -> Self {
+        // A range can begin within one network and end within another.
+        let highest = spots.saturating_add(ranges.saturating_mul(2));
+        Self(V4 {
+            spots: u32::try_from(spots).unwrap_or(u32::MAX),
+            networks: Networks::new(highest),
+            finer: Vec::new(),
+        })
     }
 
     /// The next range, both ends included. Each begins where the one before it ended.
     pub(crate) fn push(&mut self, first: u32, last: u32, spot: u32) {
+        let V4 { spots, networks, finer } = &mut self.0;
         let (mut begin, end) = ((first >> 8) as usize, (last >> 8) as usize);
         if first & 0xff != 0 {
-            self.finer.push((first & 0xff) << 24 | spot);
+            finer.push((first & 0xff) << 24 | spot);
             begin += 1;
         }
         let whole = if last & 0xff == 0xff { end + 1 } else { end };
         // The table begins with the first spot everywhere.
         if begin < whole && spot != 0 {
-            self.networks[begin..whole].fill(spot);
+            networks.fill(begin..whole, spot);
         }
         if begin <= end && whole == end {
             // Lists have fewer entries than there are addresses.
-            self.networks[end] = FINER | u32::try_from(self.finer.len()).unwrap_or_default();
-            self.finer.push(spot);
+            let list = u32::try_from(finer.len()).unwrap_or_default();
+            networks.fill(end..end + 1, spots.saturating_add(list));
+            finer.push(spot);
         }
     }
 
     /// The table, without the networks that nobody can have on the internet.
     pub(crate) fn finish(mut self, reserved: &[(u32, u32)]) -> V4 {
+        let V4 { networks, finer, .. } = &mut self.0;
         for (first, last) in reserved {
-            let networks = &mut self.networks[(first >> 8) as usize..=(last >> 8) as usize];
+            let range = (first >> 8) as usize..(last >> 8) as usize + 1;
             // What is not written takes no memory.
-            if networks.iter().any(|network| *network != 0) {
-                networks.fill(0);
+            if range.clone().any(|network| networks.get(network) != 0) {
+                networks.fill(range, 0);
             }
         }
-        self.finer.push(0);
-        self.finer.shrink_to_fit();
-        V4 { networks: self.networks, finer: self.finer }
+        finer.push(0);
+        finer.shrink_to_fit();
+        self.0
     }
 }
 
@@ -88,8 +142,11 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn table(ranges: &BTreeMap<u32, u32>, reserved: &[(u32, u32)]) -> V4 {
-        let mut builder = V4Builder::new();
+    /// A table with long or short entries.
+    fn table(ranges: &BTreeMap<u32, u32>, reserved: &[(u32, u32)], is_long: bool) -> V4 {
+        let spots = ranges.values().max().unwrap() + 1;
+        let mut builder = V4Builder::new(spots as usize, if is_long { 1 << 24 } else { ranges.len() });
+        assert_eq!(matches!(builder.0.networks, Networks::Long(_)), is_long);
         for (first, spot) in ranges {
             let next = ranges.range(first + 1..).next();
             builder.push(*first, next.map_or(u32::MAX, |(next, _)| next - 1), *spot);
@@ -99,13 +156,13 @@ mod tests {
 
     #[track_caller]
     fn check(ranges: &BTreeMap<u32, u32>) {
-        let table = table(ranges, &[]);
+        let tables = [false, true].map(|is_long| table(ranges, &[], is_long));
         for first in ranges.keys() {
             for address in
                 [first.saturating_sub(1), *first, first.saturating_add(1), first | 0xff, first | 0xffff]
             {
                 let (_, expected) = ranges.range(..=address).next_back().unwrap();
-                assert_eq!(table.find(address), *expected, "{address:#x}");
+                assert!(tables.iter().all(|table| table.find(address) == *expected), "{address:#x}");
             }
         }
     }
@@ -132,11 +189,13 @@ mod tests {
     fn every_address_can_have_its_own_spot() {
         check(&(0..1024).map(|first| (first, first + 1)).collect());
         check(&(0..1024).map(|first| (first << 8, first)).collect());
+        // The highest numbers that there are.
+        check(&(0..1024).map(|first| (first << 7, SPOT - 4_096 + first)).collect());
     }
 
     #[test]
     fn what_is_reserved_is_nowhere() {
-        let table = table(&BTreeMap::from([(0, 7), (0x0a00_0080, 8)]), &[(0x0a00_0000, 0x0aff_ffff)]);
+        let table = table(&BTreeMap::from([(0, 7), (0x0a00_0080, 8)]), &[(0x0a00_0000, 0x0aff_ffff)], false);
         let found =
             [0x09ff_ffff, 0x0a00_0000, 0x0a00_0081, 0x0aff_ffff, 0x0b00_0000].map(|ip| table.find(ip));
         assert_eq!(found, [7, 0, 0, 0, 8]);
