@@ -8,6 +8,7 @@
 use crate::keys;
 use crate::peer::{self, Running};
 use crate::stage::Stage;
+use crate::table::Table;
 use anyhow::{Context, Result, bail, ensure};
 use ipse_testkit::{Connection, Server};
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ const COUNTS: usize = 6;
 const REQUESTS: usize = 300;
 /// Before anything is counted, every key was asked with: the first request of a key does more.
 const WARM_UP: usize = 400;
+const BY_HYPER: &str = "hyper";
 /// A field that only hyper understands, so that a request with it goes there.
 const NOT_PLAIN: &str = "te: trailers\r\n";
 
@@ -54,7 +56,7 @@ enum Counting {
 
 const WAYS: [Way; 3] = [
     Way { name: "front", what: "a keyed full lookup by the front", line: "", server: Counting::Ipse },
-    Way { name: "hyper", what: "a keyed full lookup by hyper", line: NOT_PLAIN, server: Counting::Ipse },
+    Way { name: BY_HYPER, what: "a keyed full lookup by hyper", line: NOT_PLAIN, server: Counting::Ipse },
     Way {
         name: "bare-hyper",
         what: "a fixed answer by hyper with nothing above it",
@@ -74,12 +76,7 @@ pub(crate) enum Purpose {
 
 /// Counts, and records or compares.
 pub(crate) fn bench(stage: &Stage, purpose: Purpose) -> Result<()> {
-    let mut figures = BTreeMap::new();
-    for way in WAYS.into_iter().filter(|way| way.can_be_counted()) {
-        let count = count(stage, way)?;
-        println!("  {count} instructions for {}", way.what);
-        figures.insert(way.name.to_owned(), count);
-    }
+    let figures = count_all(stage)?;
     let root =
         std::env::var_os("XTASK_ROOT").context("XTASK_ROOT is not set: start this with `cargo xtask`")?;
     let path = PathBuf::from(root).join(RECORD);
@@ -100,6 +97,38 @@ pub(crate) fn bench(stage: &Stage, purpose: Purpose) -> Result<()> {
         }
         Purpose::Compare => compare(&std::fs::read_to_string(path)?, &circumstances, &figures),
     }
+}
+
+/// What is counted of the same builds that everything else is measured of, for a run that tells all.
+pub(crate) struct Instructions(BTreeMap<String, u64>);
+
+impl Instructions {
+    pub(crate) fn count() -> Result<Self> {
+        count_all(&Stage::short()?).map(Self)
+    }
+
+    pub(crate) fn by_hyper(&self) -> u64 {
+        self.0.get(BY_HYPER).copied().unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        let mut table = Table::new("user instructions of one request at a time", &["", "instructions"]);
+        for way in WAYS {
+            let counted = self.0.get(way.name).map_or(String::new(), u64::to_string);
+            table.row(vec![way.what.to_owned(), counted]);
+        }
+        table
+    }
+}
+
+fn count_all(stage: &Stage) -> Result<BTreeMap<String, u64>> {
+    let mut figures = BTreeMap::new();
+    for way in WAYS.into_iter().filter(|way| way.can_be_counted()) {
+        let count = count(stage, way)?;
+        println!("  {count} instructions for {}", way.what);
+        figures.insert(way.name.to_owned(), count);
+    }
+    Ok(figures)
 }
 
 /// Fails if a figure has grown. Under other circumstances there are other instructions, which are told and not judged.

@@ -2,13 +2,15 @@
 
 use crate::growth::{self, Growth, Step};
 use crate::http::{self, Http};
+use crate::instructions::Instructions;
 use crate::noise::Noise;
 use crate::peer::Peer;
 use crate::plot::{Bar, bars};
 use crate::rounds::Outcome;
 use crate::stage::Stage;
 use crate::table::Table;
-use crate::{targets, tls};
+use crate::targets::{self, Run};
+use crate::{ledger, tls};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -32,12 +34,17 @@ pub(crate) fn bench(rounds: usize) -> Result<()> {
     let stage = Stage::whole()?;
     let http = http::measure(&stage, rounds)?;
     let tls = tls::measure(&stage, rounds)?;
+    let ledger_percent = ledger::measure(&stage)?;
     drop(stage);
     let growth = growth::measure(rounds)?;
-    let (judged, missed) = targets::judge(&http, &tls, &growth)?;
+    let instructions = Instructions::count()?;
+    let run = Run { http, tls, growth, instructions, ledger_percent };
+    let (judged, missed) = targets::judge(&run)?;
     judged.print();
+    let Run { http, tls, growth, instructions, .. } = run;
     let mut tables = vec![judged];
     tables.extend(http.tables().into_iter().chain(tls.tables()).chain(growth.tables()));
+    tables.push(instructions.table());
     let noise = noise.line(&http.keep_alive)?;
     println!("\n{noise}");
     write_plots(&root, &http, &growth)?;

@@ -59,7 +59,7 @@ pub(crate) fn ready(root: &Path) -> anyhow::Result<Peers> {
 /// What stands beside ipse when it is measured, and what measures it.
 pub(crate) fn bench_ready() -> anyhow::Result<()> {
     let needed = ["nginx", "nginx's geoip2 module", "sqlite3", "valgrind"];
-    install_missing(TOOLS.iter().filter(|tool| needed.contains(&tool.what)))
+    install_missing(TOOLS.iter().filter(|tool| needed.contains(&tool.what)).chain([&PERF]))
 }
 
 /// What drives a browser without the rest, which only tests need.
@@ -122,6 +122,15 @@ const BROWSER: &[Tool] = &[
         arch: "npm",
     },
 ];
+
+/// What looks at a server while it is measured.
+const PERF: Tool = Tool {
+    what: "perf",
+    is_there: || all_there(&["perf"]),
+    debian: "linux-perf",
+    fedora: "perf",
+    arch: "perf",
+};
 
 /// What else the tests need.
 const TOOLS: &[Tool] = &[
