@@ -16,18 +16,18 @@ pub(crate) const KEEP_ALIVE: Scenario = Scenario {
     rhythm: Rhythm::KeepAlive,
     resumes: false,
     connections: CONNECTIONS,
-    requests: 60_000,
+    requests: 20_000,
 };
 const FRESH: Scenario = Scenario {
     name: "one request for each new clear connection",
     rhythm: Rhythm::Fresh,
-    requests: 15_000,
+    requests: 5_000,
     ..KEEP_ALIVE
 };
 const PACED: Scenario = Scenario {
     name: "10,000 requests a second",
     rhythm: Rhythm::Paced(10_000),
-    requests: 20_000,
+    requests: 7_000,
     ..KEEP_ALIVE
 };
 

@@ -14,22 +14,22 @@ const KEEP_ALIVE: Scenario = Scenario {
     rhythm: Rhythm::KeepAlive,
     resumes: false,
     connections: 64,
-    requests: 40_000,
+    requests: 14_000,
 };
 const HTTP2: Scenario =
     Scenario { name: "TLS 1.3, HTTP/2, one request at a time", manner: Manner::Http2, ..KEEP_ALIVE };
 const FRESH: Scenario = Scenario {
     name: "one request for each new TLS 1.3 connection",
     rhythm: Rhythm::Fresh,
-    requests: 3_000,
+    requests: 1_000,
     ..KEEP_ALIVE
 };
 const HANDSHAKES: Scenario =
-    Scenario { name: "full handshakes", rhythm: Rhythm::Handshakes, requests: 3_000, ..KEEP_ALIVE };
+    Scenario { name: "full handshakes", rhythm: Rhythm::Handshakes, requests: 1_000, ..KEEP_ALIVE };
 const RESUMED: Scenario = Scenario { name: "resumed handshakes", resumes: true, ..HANDSHAKES };
 
 const HTTP3: Scenario =
-    Scenario { name: "HTTP/3, one request at a time", manner: Manner::Http3, requests: 20_000, ..KEEP_ALIVE };
+    Scenario { name: "HTTP/3, one request at a time", manner: Manner::Http3, requests: 7_000, ..KEEP_ALIVE };
 
 /// What was seen of connections with TLS.
 pub(crate) struct Tls {
