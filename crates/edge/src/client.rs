@@ -128,7 +128,11 @@ impl List {
     fn follow_back(self, headers: &impl Fields, mut take: impl FnMut(Option<IpAddr>) -> bool) {
         for line in headers.lines(&self.name()).rev() {
             let goes_on = match self {
-                Self::XForwardedFor => forwarded::x_forwarded_for(line).rev().all(&mut take),
+                Self::XForwardedFor => match forwarded::v4(line) {
+                    // The proxy names nobody else, as nearly always.
+                    Some(only) => take(Some(only.into())),
+                    None => forwarded::x_forwarded_for(line).rev().all(&mut take),
+                },
                 Self::Forwarded => forwarded::forwarded(line).into_iter().rev().all(&mut take),
             };
             if !goes_on {

@@ -13,7 +13,7 @@ pub(crate) fn x_forwarded_for(line: &[u8]) -> impl DoubleEndedIterator<Item = Op
 }
 
 /// An address of IPv4, as nearly everybody is named, without the machinery.
-fn v4(text: &[u8]) -> Option<Ipv4Addr> {
+pub(crate) fn v4(text: &[u8]) -> Option<Ipv4Addr> {
     let (mut octets, mut place, mut digits) = ([0_u8; 4], 0, 0);
     for byte in text {
         match byte {
