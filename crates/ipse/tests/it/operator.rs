@@ -34,7 +34,7 @@ impl House {
 }
 
 #[track_caller]
-fn check_lines(metrics: &str, lines: &[&str]) {
+pub(crate) fn check_lines(metrics: &str, lines: &[&str]) {
     for line in lines {
         assert!(metrics.lines().any(|found| found == *line), "{line} is missing in {metrics}");
     }

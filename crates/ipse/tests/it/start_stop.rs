@@ -1,6 +1,7 @@
 //! Starting, stopping, and all that can be in the way.
 
 use crate::commands::{fail, ipse, run};
+use crate::operator::check_lines;
 use ipse_testkit::{Connection, Server};
 use std::fs;
 use std::io::Write;
@@ -251,7 +252,9 @@ fn a_disk_that_fills_up_is_a_500_and_passes() {
     let mount = dir.path().join("ipse-data");
     let disk = SmallDisk::mount(&mount);
     let key = run(dir.path(), &["key", "create", "--account", "me@example.com"]).trim().to_owned();
-    let server = start(dir.path());
+    let operator = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let command = ipse(dir.path(), &["serve", "--admin-listen", &operator.to_string()]);
+    let server = Server::start(command, &mount).unwrap();
     let mut connection = Connection::open(server.address).unwrap();
     let mut get = || connection.get("/api/v1/ip", Some(&key)).unwrap();
     assert_eq!(get().number("x-ratelimit-remaining").unwrap(), 9_999);
@@ -270,6 +273,11 @@ fn a_disk_that_fills_up_is_a_500_and_passes() {
     for _ in 0..400 {
         crate::check_error(&get(), 500, "internal_error");
     }
+    let metrics = Connection::open(operator).unwrap().get("/metrics", None).unwrap().body;
+    let line = |outcome: &str, count: i64| {
+        format!("ipse_requests_total{{route=\"ip\",outcome=\"{outcome}\",protocol=\"HTTP/1.1\"}} {count}")
+    };
+    check_lines(&metrics, &[&line("answered", answered), &line("error", 401)]);
     fs::remove_file(mount.join("filler")).unwrap();
     let again = (0..200).find_map(|_| {
         // waits for: the server's next turn, once a second, in which it begins a new segment
