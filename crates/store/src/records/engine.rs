@@ -55,6 +55,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long work on a server may take in all. What a dead line has swallowed no server will ever tell.
 const WORK_WITHIN: Duration = Duration::from_secs(6);
 
+/// A connection to a server that is older is not used again.
+const OLDEST: Duration = Duration::from_mins(30);
+
 /// How often a first connection is tried: a server that has just been started, or a machine that is busy, takes its time.
 const FIRST_TRIES: u32 = 5;
 
@@ -154,7 +157,10 @@ impl Engine {
     pub(super) async fn pools(&self) -> Result<(AnyPool, AnyPool), sqlx::Error> {
         let options = self.options()?;
         let pool = |connections, settings: &'static str| {
-            AnyPoolOptions::new().max_connections(connections).after_connect(move |connection, _| {
+            // Whoever looks for idle connections in the library may find one fewer than none, and then never stops looking. Without
+            // these limits nobody looks.
+            let pool = AnyPoolOptions::new().idle_timeout(None).max_lifetime(None);
+            pool.max_connections(connections).after_connect(move |connection, _| {
                 Box::pin(async move { sqlx::raw_sql(settings).execute(connection).await.map(drop) })
             })
         };
@@ -169,7 +175,7 @@ impl Engine {
                     let doubt = Arc::clone(&server.doubt);
                     let pool = pool(8, POSTGRES_SETTINGS).acquire_timeout(CONNECT_WITHIN);
                     pool.before_acquire(move |_, connection| {
-                        let is_good = !doubt.is_about(connection.age);
+                        let is_good = connection.age < OLDEST && !doubt.is_about(connection.age);
                         Box::pin(async move { Ok(is_good) })
                     })
                 };
@@ -324,5 +330,19 @@ mod tests {
     #[test]
     fn any_path_can_be_a_url() {
         assert_eq!(sqlite_url("/a b/c?d%/ü".as_ref()), "sqlite:///a%20b/c%3Fd%25/%C3%BC?mode=rwc");
+    }
+
+    #[tokio::test]
+    async fn nobody_looks_for_idle_connections() {
+        sqlx::any::install_default_drivers();
+        let folder = tempfile::tempdir().unwrap();
+        let (writer, reader) = Engine::Sqlite(folder.path().join("ipse.db")).pools().await.unwrap();
+        for pool in [writer, reader] {
+            assert_eq!(
+                (pool.options().get_idle_timeout(), pool.options().get_max_lifetime()),
+                (None, None),
+                "the library's search may never end"
+            );
+        }
     }
 }
