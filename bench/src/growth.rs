@@ -5,7 +5,7 @@
 
 use crate::load::{Manner, Rhythm};
 use crate::peer::Peer;
-use crate::rounds::{Asked, Outcome, Scenario, play_in};
+use crate::rounds::{Asked, Outcome, Scenario, play, play_in};
 use crate::stage::Stage;
 use crate::table::{Table, quartiles};
 use anyhow::Result;
@@ -72,9 +72,10 @@ fn by_keys(rounds: usize, numbers: &[usize]) -> Result<Vec<Step>> {
         asked.run(&stage, &Scenario { requests: *number, ..KEEP_ALIVE })?;
         stages.push((stage, asked));
     }
-    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> =
-        stages.iter_mut().map(|(stage, asked)| (&*stage, asked, KEEP_ALIVE)).collect();
-    Ok(steps_of(numbers, play_in(&mut steps, rounds)?))
+    let mut servers: Vec<(&Stage, &mut Asked)> =
+        stages.iter_mut().map(|(stage, asked)| (&*stage, asked)).collect();
+    let turns: Vec<(usize, Scenario)> = (0..servers.len()).map(|server| (server, KEEP_ALIVE)).collect();
+    Ok(steps_of(numbers, play_in(&mut servers, &turns, rounds)?))
 }
 
 /// A server for each number of connections.
@@ -84,12 +85,10 @@ fn by_connections(rounds: usize, numbers: &[usize]) -> Result<Vec<Step>> {
     for _ in numbers {
         servers.push(Asked::new(Peer::Ipse.start(&stage, &stage.cores.of_server())?));
     }
-    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> = servers
-        .iter_mut()
-        .zip(numbers)
-        .map(|(asked, connections)| (&stage, asked, Scenario { connections: *connections, ..KEEP_ALIVE }))
-        .collect();
-    Ok(steps_of(numbers, play_in(&mut steps, rounds)?))
+    let mut servers: Vec<(&Stage, &mut Asked)> = servers.iter_mut().map(|asked| (&stage, asked)).collect();
+    let scenarios = numbers.iter().map(|connections| Scenario { connections: *connections, ..KEEP_ALIVE });
+    let turns: Vec<(usize, Scenario)> = scenarios.enumerate().collect();
+    Ok(steps_of(numbers, play_in(&mut servers, &turns, rounds)?))
 }
 
 /// One core, and all of them. Whoever asks needs one of them too.
@@ -98,9 +97,7 @@ fn by_cores(rounds: usize) -> Result<Vec<Step>> {
     let (one, every) = (stage.cores.of_server(), stage.cores.every());
     let mut servers =
         [Asked::new(Peer::Ipse.start(&stage, &one)?), Asked::new(Peer::Ipse.start(&stage, &every)?)];
-    let mut steps: Vec<(&Stage, &mut Asked, Scenario)> =
-        servers.iter_mut().map(|asked| (&stage, asked, KEEP_ALIVE)).collect();
-    Ok(steps_of(&[1, every.len()], play_in(&mut steps, rounds)?))
+    Ok(steps_of(&[1, every.len()], play(&stage, &mut servers, &KEEP_ALIVE, rounds)?))
 }
 
 fn steps_of(amounts: &[usize], outcomes: Vec<Outcome>) -> Vec<Step> {

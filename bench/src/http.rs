@@ -30,12 +30,19 @@ const PACED: Scenario = Scenario {
     requests: 7_000,
     ..KEEP_ALIVE
 };
+const PACED_TWICE: Scenario = Scenario {
+    name: "20,000 requests a second",
+    rhythm: Rhythm::Paced(20_000),
+    requests: 14_000,
+    ..KEEP_ALIVE
+};
 
 /// What was seen of clear connections.
 pub(crate) struct Http {
     pub(crate) keep_alive: Vec<Outcome>,
     pub(crate) fresh: Vec<Outcome>,
     pub(crate) paced: Vec<Outcome>,
+    paced_twice: Vec<Outcome>,
 }
 
 pub(crate) fn bench(rounds: usize) -> Result<()> {
@@ -62,14 +69,16 @@ pub(crate) fn play_all(stage: &Stage, asked: &mut [Asked], rounds: usize) -> Res
     Table::of_cost(FRESH.name, &fresh).print();
     let paced = play(stage, asked, &PACED, rounds)?;
     Table::of_latency(PACED.name, &paced).print();
-    Ok(Http { keep_alive, fresh, paced })
+    let paced_twice = play(stage, asked, &PACED_TWICE, rounds)?;
+    Table::of_latency(PACED_TWICE.name, &paced_twice).print();
+    Ok(Http { keep_alive, fresh, paced, paced_twice })
 }
 
 /// A few requests to everybody, held to nothing but that all answers are right.
 pub(crate) fn short(stage: &Stage) -> Result<()> {
     for peer in Peer::ALL {
         let mut asked = Asked::new(peer.start(stage, &stage.cores.of_server())?);
-        for scenario in [KEEP_ALIVE, FRESH, PACED] {
+        for scenario in [KEEP_ALIVE, FRESH, PACED, PACED_TWICE] {
             asked.run(stage, &Scenario { requests: 300, connections: 8, ..scenario })?;
         }
     }
@@ -82,6 +91,7 @@ impl Http {
             Table::of_cost(KEEP_ALIVE.name, &self.keep_alive),
             Table::of_cost(FRESH.name, &self.fresh),
             Table::of_latency(PACED.name, &self.paced),
+            Table::of_latency(PACED_TWICE.name, &self.paced_twice),
         ]
     }
 }

@@ -4,14 +4,16 @@
 
 use crate::http;
 use crate::peer::Peer;
-use crate::rounds::Asked;
+use crate::rounds::{Asked, Scenario};
 use crate::stage::Stage;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What names of the ledger's functions begin with, or hold.
-const LEDGER: [&str; 2] = ["ipse_store::ledger", "ipse_store::counters"];
+/// What names of the ledger's functions begin with, or hold; and the threads by which its counts go to the database.
+const LEDGER: [&str; 3] = ["ipse_store::ledger", "ipse_store::counters", "sqlx-sqlite"];
+/// A few seconds.
+const ASKED: Scenario = Scenario { requests: 300_000, ..http::KEEP_ALIVE };
 pub(crate) const MOST_PERCENT: f64 = 15.0;
 
 pub(crate) fn bench() -> Result<()> {
@@ -24,7 +26,7 @@ pub(crate) fn bench() -> Result<()> {
 pub(crate) fn measure(stage: &Stage) -> Result<f64> {
     let mut asked = Asked::new(Peer::Ipse.start(stage, &stage.cores.of_server())?);
     // Every key has been asked with before anybody looks.
-    asked.run(stage, &http::KEEP_ALIVE)?;
+    asked.run(stage, &ASKED)?;
     let looks = stage.fresh_folder()?.join("looks");
     let process = asked.running.processes.first().context("no process")?.to_string();
     let mut looking = Command::new("perf")
@@ -45,7 +47,7 @@ pub(crate) fn measure(stage: &Stage) -> Result<f64> {
         .stdout(Stdio::null())
         .spawn()
         .context("perf is needed: Debian's linux-perf")?;
-    let done = asked.run(stage, &http::KEEP_ALIVE);
+    let done = asked.run(stage, &ASKED);
     let signalled = Command::new("kill").args(["-s", "INT", &looking.id().to_string()]).status()?;
     ensure!(signalled.success(), "perf cannot be stopped");
     looking.wait()?;
@@ -60,7 +62,7 @@ pub(crate) fn measure(stage: &Stage) -> Result<f64> {
 
 /// How many looks found the ledger on the way, and how many there were.
 fn count(looks: &Path) -> Result<(usize, usize)> {
-    let output = Command::new("perf").args(["script", "-F", "ip,sym", "-i"]).arg(looks).output()?;
+    let output = Command::new("perf").args(["script", "-F", "comm,ip,sym", "-i"]).arg(looks).output()?;
     ensure!(output.status.success(), "perf script: {}", String::from_utf8_lossy(&output.stderr));
     Ok(count_in(&String::from_utf8_lossy(&output.stdout)))
 }
@@ -79,7 +81,8 @@ mod tests {
 
     #[test]
     fn looks_are_counted_by_what_is_on_the_way() {
-        let text = " 1 write\n 2 <ipse_store::ledger::Ledger>::settle\n 3 main\n\n 1 read\n 3 main\n\n";
-        assert_eq!(count_in(text), (1, 2));
+        let text = "front\n 1 write\n 2 <ipse_store::ledger::Ledger>::settle\n 3 main\n\nfront\n 1 read\n 3 main\n\n\
+                    sqlx-sqlite-wor\n 1 fsync\n\n";
+        assert_eq!(count_in(text), (2, 3));
     }
 }

@@ -99,26 +99,33 @@ pub(crate) fn play(
     scenario: &Scenario,
     rounds: usize,
 ) -> Result<Vec<Outcome>> {
-    let mut turns: Vec<(&Stage, &mut Asked, Scenario)> =
-        asked.iter_mut().map(|asked| (stage, asked, *scenario)).collect();
-    play_in(&mut turns, rounds)
+    let mut servers: Vec<(&Stage, &mut Asked)> = asked.iter_mut().map(|asked| (stage, asked)).collect();
+    let turns: Vec<(usize, Scenario)> = (0..servers.len()).map(|server| (server, *scenario)).collect();
+    play_in(&mut servers, &turns, rounds)
 }
 
-/// All rounds, where everybody has a scenario of their own. The first round warms up and is not counted.
-pub(crate) fn play_in(turns: &mut [(&Stage, &mut Asked, Scenario)], rounds: usize) -> Result<Vec<Outcome>> {
-    let mut outcomes: Vec<Outcome> =
-        turns.iter().map(|(_, asked, _)| Outcome { peer: asked.running.peer, seen: Vec::new() }).collect();
+/// All rounds, where every turn is of one of the servers and has a scenario of its own. The first round warms up and is not counted.
+pub(crate) fn play_in(
+    servers: &mut [(&Stage, &mut Asked)],
+    turns: &[(usize, Scenario)],
+    rounds: usize,
+) -> Result<Vec<Outcome>> {
+    let mut outcomes: Vec<Outcome> = turns
+        .iter()
+        .map(|(server, _)| Outcome { peer: servers[*server].1.running.peer, seen: Vec::new() })
+        .collect();
     for round in 0..=rounds {
         for turn in 0..turns.len() {
             let place = (turn + round) % turns.len();
-            let (stage, asked, scenario) = &mut turns[place];
+            let (server, scenario) = &turns[place];
+            let (stage, asked) = &mut servers[*server];
             let seen = asked.run(stage, scenario)?;
             if round > 0 {
                 outcomes[place].seen.push(seen);
             }
         }
     }
-    for (outcome, (.., scenario)) in outcomes.iter().zip(turns) {
+    for (outcome, (_, scenario)) in outcomes.iter().zip(turns) {
         outcome.was_kept(scenario)?;
     }
     Ok(outcomes)

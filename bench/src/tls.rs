@@ -3,7 +3,7 @@
 
 use crate::load::{Manner, Rhythm};
 use crate::peer::Peer;
-use crate::rounds::{Asked, Outcome, Scenario, play};
+use crate::rounds::{Asked, Outcome, Scenario, play, play_in};
 use crate::stage::Stage;
 use crate::table::Table;
 use anyhow::Result;
@@ -59,15 +59,18 @@ pub(crate) fn measure(stage: &Stage, rounds: usize) -> Result<Tls> {
         Table::of_cost(scenario.name, &outcomes).print();
         anyhow::Ok(outcomes)
     };
-    let (keep_alive, http2, fresh) = (cost(&KEEP_ALIVE)?, cost(&HTTP2)?, cost(&FRESH)?);
+    let (keep_alive, fresh) = (cost(&KEEP_ALIVE)?, cost(&FRESH)?);
     let mut shaken = |scenario: &Scenario| {
         let outcomes = play(stage, &mut asked, scenario, rounds)?;
         Table::of_handshakes(scenario.name, &outcomes).print();
         anyhow::Ok(outcomes)
     };
     let (handshakes, resumed) = (shaken(&HANDSHAKES)?, shaken(&RESUMED)?);
-    // Nobody else here speaks it.
-    let http3 = play(stage, &mut asked[1..], &HTTP3, rounds)?;
+    // Both are compared, so they take turns. Nobody else here speaks HTTP/3.
+    let mut servers: Vec<(&Stage, &mut Asked)> = asked.iter_mut().map(|asked| (stage, asked)).collect();
+    let mut http2 = play_in(&mut servers, &[(0, HTTP2), (1, HTTP2), (1, HTTP3)], rounds)?;
+    let http3 = http2.split_off(2);
+    Table::of_cost(HTTP2.name, &http2).print();
     Table::of_cost(HTTP3.name, &http3).print();
     Ok(Tls { keep_alive, http2, fresh, handshakes, resumed, http3 })
 }

@@ -18,7 +18,6 @@ pub(super) fn run(plan: &Plan, requests: &mut Requests) -> Result<Seen> {
     let mut room = Room::new();
     let mut seen = Seen { answers: plan.requests, ..Seen::default() };
     let mut begun = Measurement::begin(plan)?;
-    let every = (plan.requests / plan.samples.max(1)).max(1);
     let (mut answered, last) = (0, plan.warm_up + plan.requests);
     // Round and round: who is looked at in vain was asked last, so that all the others have been looked at since.
     for place in (0..callers.len()).cycle() {
@@ -30,7 +29,7 @@ pub(super) fn run(plan: &Plan, requests: &mut Requests) -> Result<Seen> {
                 }
             } else if let Some(answer) = caller.answer(&mut room)? {
                 seen.answer_bytes = answer.bytes;
-                if answered % every == 0 && seen.samples.len() < plan.samples {
+                if seen.wants_sample(plan, answered) {
                     let body = String::from_utf8_lossy(answer.body).into_owned();
                     let number = caller.asked.context("nothing was asked")?;
                     seen.samples.push((requests.of(number).address.to_owned(), body));

@@ -82,6 +82,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// Whether the answer behind so many is one of those that are compared.
+    fn wants_sample(&self, plan: &Plan, answered: usize) -> bool {
+        let every = (plan.requests / plan.samples.max(1)).max(1);
+        answered.is_multiple_of(every) && self.samples.len() < plan.samples
+    }
+
     /// Processor time of the server for each request, in microseconds.
     #[expect(clippy::cast_precision_loss, reason = "there are less than a billion requests")]
     pub(crate) fn processor_us(&self) -> f64 {

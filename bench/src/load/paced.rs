@@ -9,7 +9,7 @@ use super::closed::Measurement;
 use super::requests::Requests;
 use super::speech::{Caller, Room};
 use super::{Plan, Seen};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use ipse_testkit::Stopwatch;
 use std::time::Duration;
 
@@ -69,6 +69,11 @@ pub(super) fn run(plan: &Plan, requests: &mut Requests, rate: u32) -> Result<See
                 continue;
             };
             seen.answer_bytes = answer.bytes;
+            if seen.wants_sample(plan, answered) {
+                let body = String::from_utf8_lossy(answer.body).into_owned();
+                let number = asked[place].caller.asked.context("nothing was asked")?;
+                seen.samples.push((requests.of(number).address.to_owned(), body));
+            }
             let Asked { caller, due, is_void } = asked.swap_remove(place);
             if answered >= plan.warm_up {
                 if is_void {

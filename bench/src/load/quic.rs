@@ -82,8 +82,7 @@ async fn ask(asking: &mut SendRequest<OpenStreams, Bytes>, shared: &RefCell<Shar
     }
     let shared = &mut *shared.borrow_mut();
     let plan = shared.plan;
-    let every = (plan.requests / plan.samples.max(1)).max(1);
-    if shared.answered.is_multiple_of(every) && shared.seen.samples.len() < plan.samples {
+    if shared.seen.wants_sample(plan, shared.answered) {
         let address = shared.requests.of(number).address.to_owned();
         shared.seen.samples.push((address, String::from_utf8_lossy(&body).into_owned()));
     }
