@@ -21,6 +21,7 @@ mod peer;
 mod plot;
 mod rounds;
 mod stage;
+mod startup;
 mod table;
 mod targets;
 mod tls;
@@ -81,6 +82,7 @@ fn short() -> Result<()> {
     http::short(&stage)?;
     tls::short(&stage)?;
     growth::short(&stage)?;
+    startup::measure(&stage, 1)?;
     println!("bench: all peers answer, and all answers are right");
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::peer::Peer;
 use crate::plot::{Bar, bars};
 use crate::rounds::Outcome;
 use crate::stage::Stage;
+use crate::startup;
 use crate::table::Table;
 use crate::targets::{self, Run};
 use crate::{GROWTH_ONE_IN, ledger, tls};
@@ -34,6 +35,7 @@ pub(crate) fn bench(rounds: usize) -> Result<()> {
     let stage = Stage::whole()?;
     let http = http::measure(&stage, rounds)?;
     let tls = tls::measure(&stage, rounds)?;
+    let started = startup::measure(&stage, rounds / GROWTH_ONE_IN)?;
     let ledger_percent = ledger::measure(&stage)?;
     drop(stage);
     let growth = growth::measure(rounds / GROWTH_ONE_IN)?;
@@ -43,7 +45,9 @@ pub(crate) fn bench(rounds: usize) -> Result<()> {
     judged.print();
     let Run { http, tls, growth, instructions, .. } = run;
     let mut tables = vec![judged];
-    tables.extend(http.tables().into_iter().chain(tls.tables()).chain(growth.tables()));
+    tables.extend(http.tables().into_iter().chain(tls.tables()));
+    tables.push(startup::table(&started));
+    tables.extend(growth.tables());
     tables.push(instructions.table());
     let noise = noise.line(&http.keep_alive)?;
     println!("\n{noise}");
@@ -60,7 +64,7 @@ fn write_page(path: &Path, tables: &[Table], noise: &str, rounds: usize) -> Resu
     let machine = machine();
     let of_growth = rounds / GROWTH_ONE_IN;
     let mut written = format!(
-        "\nSeen on {machine}, medians of {rounds} rounds, and of {of_growth} where something grows. {noise}\n\n"
+        "\nSeen on {machine}, medians of {rounds} rounds, and of {of_growth} where something grows or starts. {noise}\n\n"
     );
     for (name, title) in PLOTS {
         writeln!(written, "![{title}]({})", plot_file(name))?;

@@ -1,8 +1,9 @@
-//! What tests, fault campaigns and measurements share: bare clients, a real browser, a mailbox, an authority that vouches for servers, servers that many nodes share and ways to
+//! What tests, fault campaigns and measurements share: bare clients, a real browser, an answer to compare with, a mailbox, an authority that vouches for servers, servers that many nodes share and ways to
 //! them, a machine to throw away, the real program as a process, sockets to hand to it, what the kernel says of processes, and randomness that can be replayed.
 
 mod authority;
 mod browser;
+mod full_body;
 mod http;
 mod http3;
 mod link;
@@ -19,6 +20,7 @@ pub mod vitals;
 
 pub use authority::{Authority, Vouched};
 pub use browser::Flow;
+pub use full_body::FullBody;
 pub use http::{Connection, Response};
 pub use http3::http3_client;
 pub use link::{Link, Way};

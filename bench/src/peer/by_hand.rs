@@ -14,12 +14,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use dashmap::DashMap;
+use ipse_testkit::FullBody;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maxminddb::Reader;
-use serde::Serialize;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,36 +41,6 @@ struct Usage {
     count: u32,
     /// Of the last minute, in milliseconds.
     moments: VecDeque<i64>,
-}
-
-#[derive(Serialize)]
-struct Body<'a> {
-    status: &'static str,
-    ip: Option<Ipv4Addr>,
-    ipv6: Option<Ipv6Addr>,
-    city: Option<&'a str>,
-    region: Option<&'a str>,
-    region_code: Option<&'a str>,
-    country: Option<&'a str>,
-    country_name: Option<&'a str>,
-    continent: Option<&'a str>,
-    latitude: Option<f64>,
-    longitude: Option<f64>,
-    timezone: Option<&'a str>,
-    timezone_offset: Option<i32>,
-    postal_code: Option<&'a str>,
-    asn: Option<u32>,
-    org: Option<&'a str>,
-    r#as: Option<String>,
-    is_eu: Option<bool>,
-    currency: Option<&'a str>,
-    http_protocol: Option<&'a str>,
-    tls_version: Option<&'a str>,
-    tls_cipher: Option<&'a str>,
-    rtt: Option<u32>,
-    colo: Option<&'a str>,
-    proxy: Option<bool>,
-    hosting: Option<bool>,
 }
 
 pub(super) fn start(stage: &Stage) -> Result<Running> {
@@ -156,7 +126,7 @@ impl Service {
         let place: PlaceRecord<&str> = self.places.lookup(ip)?.decode()?.unwrap_or_default();
         let network: NetworkRecord<&str> = self.networks.lookup(ip)?.decode()?.unwrap_or_default();
         let zone = place.timezone.and_then(|name| TimeZone::get(name).ok());
-        let body = Body {
+        let body = FullBody {
             status: "success",
             ip: if let IpAddr::V4(ip) = ip { Some(ip) } else { None },
             ipv6: if let IpAddr::V6(ip) = ip { Some(ip) } else { None },

@@ -4,7 +4,7 @@ use super::{Peer, Process, Running};
 use crate::keys;
 use crate::stage::Stage;
 use anyhow::{Result, ensure};
-use ipse_testkit::Server;
+use ipse_testkit::{Server, Stopwatch};
 use std::path::{Path, PathBuf};
 
 /// Names another program to measure than the one beside this.
@@ -18,11 +18,13 @@ pub(super) fn start(peer: Peer, stage: &Stage, program: &Path) -> Result<Running
     command.args(["--tls-listen", "127.0.0.1:0"]);
     command.arg("--tls-cert").arg(&stage.certificate.certificate);
     command.arg("--tls-key").arg(&stage.certificate.key);
+    let begun = Stopwatch::start();
     let server = Server::start(command, &data_dir)?;
     Ok(Running {
         peer,
         clear: server.address,
         tls: Some(server.https()?),
+        begun,
         processes: vec![server.process.id()],
         _process: Process::Ipse(Box::new(server)),
     })

@@ -10,7 +10,7 @@ pub(crate) use ipse::program;
 
 use crate::stage::Stage;
 use anyhow::{Context, Result, bail};
-use ipse_testkit::Server;
+use ipse_testkit::{Server, Stopwatch};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -78,6 +78,8 @@ pub(crate) struct Running {
     pub(crate) peer: Peer,
     pub(crate) clear: SocketAddr,
     pub(crate) tls: Option<SocketAddr>,
+    /// Since it was started.
+    pub(crate) begun: Stopwatch,
     /// Whose processor time counts.
     pub(crate) processes: Vec<u32>,
     _process: Process,
@@ -116,11 +118,13 @@ impl Running {
 
     fn by(peer: Peer, mut command: Command) -> Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let begun = Stopwatch::start();
         let mut process = Ended(command.spawn()?);
         let mut line = String::new();
         BufReader::new(process.0.stdout.take().context("no output")?).read_line(&mut line)?;
         let clear = line.trim().parse().with_context(|| format!("it said {line:?}"))?;
-        Ok(Self { peer, clear, tls: None, processes: vec![process.0.id()], _process: Process::Own(process) })
+        let processes = vec![process.0.id()];
+        Ok(Self { peer, clear, tls: None, begun, processes, _process: Process::Own(process) })
     }
 }
 

@@ -7,6 +7,7 @@
 use super::{Peer, Process, Running};
 use crate::stage::Stage;
 use anyhow::{Context, Result, bail, ensure};
+use ipse_testkit::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -39,6 +40,7 @@ pub(super) fn start(stage: &Stage) -> Result<Running> {
     std::fs::write(folder.join("keys.map"), key_map(stage)?)?;
     std::fs::write(folder.join("zones.map"), zone_map(stage)?)?;
     std::fs::write(&configuration, text(stage, &folder, clear, tls)?)?;
+    let begun = Stopwatch::start();
     let process = Command::new("nginx")
         .arg("-c")
         .arg(&configuration)
@@ -50,13 +52,14 @@ pub(super) fn start(stage: &Stage) -> Result<Running> {
         .spawn()
         .context("nginx is needed: cargo xtask test installs it")?;
     let mut master = Master(process);
-    for _ in 0..500 {
+    for _ in 0..5_000 {
         let workers = children(master.0.id())?;
         if !workers.is_empty() && TcpStream::connect(clear).is_ok() {
             let running = Running {
                 peer: Peer::Nginx,
                 clear,
                 tls: Some(tls),
+                begun,
                 processes: workers,
                 _process: Process::Nginx(master),
             };
@@ -66,7 +69,7 @@ pub(super) fn start(stage: &Stage) -> Result<Running> {
             bail!("nginx ended with {status}");
         }
         // waits for: its workers, of which nothing is announced.
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(2));
     }
     bail!("nginx does not listen after ten seconds")
 }

@@ -12,12 +12,11 @@ use crate::server;
 use anyhow::{Context, Result, ensure};
 use ipse_geo::Atlas;
 use ipse_model::{Address, Answer, Client, HttpVersion, Network, Now, Place, Scope, TlsVersion};
-use ipse_testkit::{Connection, Random, Stopwatch};
-use serde::Serialize;
+use ipse_testkit::{Connection, FullBody, Random, Stopwatch};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 const ROUNDS: usize = 9;
@@ -274,36 +273,6 @@ struct ByHand {
     flags: HashMap<u32, Network>,
 }
 
-#[derive(Serialize)]
-struct Body<'a> {
-    status: &'static str,
-    ip: Option<Ipv4Addr>,
-    ipv6: Option<Ipv6Addr>,
-    city: Option<&'a str>,
-    region: Option<&'a str>,
-    region_code: Option<&'a str>,
-    country: Option<&'a str>,
-    country_name: Option<&'a str>,
-    continent: Option<&'a str>,
-    latitude: Option<f64>,
-    longitude: Option<f64>,
-    timezone: Option<&'a str>,
-    timezone_offset: Option<i32>,
-    postal_code: Option<&'a str>,
-    asn: Option<u32>,
-    org: Option<&'a str>,
-    r#as: Option<String>,
-    is_eu: Option<bool>,
-    currency: Option<&'a str>,
-    http_protocol: Option<&'a str>,
-    tls_version: Option<&'a str>,
-    tls_cipher: Option<&'a str>,
-    rtt: Option<u32>,
-    colo: Option<&'a str>,
-    proxy: Option<bool>,
-    hosting: Option<bool>,
-}
-
 impl ByHand {
     /// The tables, as far as these addresses need them.
     fn new(atlas: &Atlas, addresses: &[Address]) -> Self {
@@ -335,7 +304,7 @@ impl ByHand {
         let zone = place.and_then(|place| place.zone.as_ref());
         let line = networks.find(ip);
         let flags = line.and_then(|line| self.flags.get(&line.asn));
-        let body = Body {
+        let body = FullBody {
             status: "success",
             ip: if let IpAddr::V4(ip) = ip { Some(ip) } else { None },
             ipv6: if let IpAddr::V6(ip) = ip { Some(ip) } else { None },
