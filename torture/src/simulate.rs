@@ -79,5 +79,6 @@ pub(crate) fn work(options: &Options) -> Result<String> {
         ensure!(has_answers && has_pauses, "the requests reached no limit: {figure}");
     }
     ensure!(options.count < 100_000 || all.shared.leased > 0, "nobody counted without the engines: {figure}");
+    ensure!(options.count < 100_000 || all.ledger.taken_back > 0, "no turn failed to be written: {figure}");
     Ok(figure)
 }

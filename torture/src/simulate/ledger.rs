@@ -6,6 +6,7 @@
 mod book;
 mod disk;
 mod rig;
+mod turn;
 mod twin;
 
 use super::seen::Seen;
@@ -27,6 +28,12 @@ const MS_PER_DAY: i64 = 86_400_000;
 enum Task {
     Request(Work),
     Chore(Work),
+}
+
+/// A request as a process sees it.
+enum Asks {
+    Key(Key, Asked),
+    Demo(Now),
 }
 
 /// How a process ended.
@@ -96,7 +103,10 @@ pub(super) fn one(seed: u64, requests: u64) -> (Seen, Vec<String>) {
             lock(&machine.book).resume(place);
         }
         if machine.requests_under_way() < AT_ONCE {
-            machine.request(random.index(keys + 1));
+            match random.below(8) {
+                0 => machine.take_turns(),
+                _ => machine.request(random.index(keys + 1)),
+            }
         }
     }
     machine.end(End::Died);
@@ -265,7 +275,7 @@ impl Machine {
             if day == today
                 && let Some(after) = counted(&ledger, subject, day)
             {
-                lock(&self.book).go_on(subject, before, after, most);
+                lock(&self.book).go_on(subject, day, before, after, most);
             }
         }
         self.last = End::Died;
@@ -326,27 +336,41 @@ impl Machine {
 
     /// A caller asks for a key, or for the demo behind the last of them.
     fn request(&mut self, place: usize) {
-        lock(&self.book).seen.requests += 1;
-        let Some(ledger) = lock(&self.ledger).clone().filter(|_| !self.is_stopping) else { return };
-        let (now, book, drive) = (self.now(), Arc::clone(&self.book), self.drive.clone());
-        let mut work: Work = match self.table.get(place) {
-            Some(&(resumes, is_paused)) => {
-                let limit = lock(&book).keys[place].limit;
-                let state = if is_paused { KeyState::Paused } else { KeyState::Active };
-                let id = KeyId(i64::try_from(place).unwrap_or(0) + 1);
-                let key = Key { id, scope: Scope::Geo, state, daily_limit: limit, resumes };
-                let asked = lock(&book).ask(place, resumes, now);
-                lock(&book).ask_on(subject_of(place), now.day());
-                Box::pin(async move {
-                    let charged = ledger.charge_key(&key, now).await;
+        if let Some((ledger, asks)) = self.ask(place) {
+            self.charge(ledger, asks);
+        }
+    }
+
+    /// Notes that somebody asks; nobody hears it where no process runs.
+    fn ask(&self, place: usize) -> Option<(Arc<Ledger<Rig>>, Asks)> {
+        let mut book = lock(&self.book);
+        book.seen.requests += 1;
+        let ledger = lock(&self.ledger).clone().filter(|_| !self.is_stopping)?;
+        let now = self.now();
+        let Some(&(resumes, is_paused)) = self.table.get(place) else {
+            book.ask_on(Subject::Demo, now.day());
+            return Some((ledger, Asks::Demo(now)));
+        };
+        let state = if is_paused { KeyState::Paused } else { KeyState::Active };
+        let id = KeyId(i64::try_from(place).unwrap_or(0) + 1);
+        let key = Key { id, scope: Scope::Geo, state, daily_limit: book.keys[place].limit, resumes };
+        let asked = book.ask(place, resumes, now);
+        book.ask_on(subject_of(place), now.day());
+        Some((ledger, Asks::Key(key, asked)))
+    }
+
+    /// Has a request charged by itself.
+    fn charge(&mut self, ledger: Arc<Ledger<Rig>>, asks: Asks) {
+        let (book, drive) = (Arc::clone(&self.book), self.drive.clone());
+        let mut work: Work = Box::pin(async move {
+            match asks {
+                Asks::Key(key, asked) => {
+                    let charged = ledger.charge_key(&key, asked.now).await;
                     if drive.is_alive() {
                         tell(&book, asked, &charged);
                     }
-                })
-            }
-            None => {
-                lock(&book).ask_on(Subject::Demo, now.day());
-                Box::pin(async move {
+                }
+                Asks::Demo(now) => {
                     let charged = ledger.charge_demo(now).await;
                     if drive.is_alive() {
                         let mut book = lock(&book);
@@ -356,9 +380,9 @@ impl Machine {
                             Err(_) => book.seen.unknown += 1,
                         }
                     }
-                })
+                }
             }
-        };
+        });
         if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             self.tasks.push(Task::Request(work));
         }

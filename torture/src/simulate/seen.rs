@@ -9,6 +9,10 @@ pub(super) struct Seen {
     pub(super) answered: u64,
     /// Of those, how many without the engines.
     pub(super) leased: u64,
+    /// Of those, how many in a turn with others.
+    pub(super) granted: u64,
+    /// How many were granted in a turn that could not be written, or whose process died.
+    pub(super) taken_back: u64,
     pub(super) used_up: u64,
     pub(super) pauses: u64,
     /// How many a node found that was alone.
@@ -19,10 +23,24 @@ pub(super) struct Seen {
 
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { requests, answered, leased, used_up, pauses, paused_alone, unknown, mishaps } = self;
+        let Self {
+            requests,
+            answered,
+            leased,
+            granted,
+            taken_back,
+            used_up,
+            pauses,
+            paused_alone,
+            unknown,
+            mishaps,
+        } = self;
         write!(f, "{requests} requests with {mishaps} mishaps, {answered} answered")?;
         if *leased > 0 {
             write!(f, " ({leased} without the engines)")?;
+        }
+        if *granted > 0 {
+            write!(f, " ({granted} in turns; {taken_back} more were taken back)")?;
         }
         write!(f, ", {used_up} over the day, {pauses} pauses")?;
         if *paused_alone > 0 {
@@ -37,6 +55,8 @@ impl std::ops::AddAssign for Seen {
         self.requests += more.requests;
         self.answered += more.answered;
         self.leased += more.leased;
+        self.granted += more.granted;
+        self.taken_back += more.taken_back;
         self.paused_alone += more.paused_alone;
         self.used_up += more.used_up;
         self.pauses += more.pauses;

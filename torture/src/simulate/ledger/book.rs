@@ -32,6 +32,12 @@ pub(super) struct Book {
     pub(super) boots: u64,
     /// Numbers that were answered, of each subject and day.
     answered: HashMap<(Subject, Day), Vec<u64>>,
+    /// How many were answered.
+    served: HashMap<(Subject, Day), u32>,
+    /// How many were granted and taken back: whoever was counted meanwhile leaves their number to the next.
+    taken_back: HashMap<(Subject, Day), u32>,
+    /// Of those, the numbers that were served again.
+    again: HashMap<(Subject, Day), u32>,
     /// How often each subject asked on each day, and the day that a process counts, which never goes back.
     asked: HashMap<(Subject, Day), u32>,
     days: HashMap<Subject, Day>,
@@ -127,11 +133,33 @@ impl Book {
         if numbers.len() <= word {
             numbers.resize(word + 1, 0);
         }
-        if numbers[word] & bit != 0 || number == 0 {
-            let day = allowance.day.0;
-            self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"));
-        }
+        let was_answered = numbers[word] & bit != 0 || number == 0;
         numbers[word] |= bit;
+        let day = allowance.day.0;
+        if was_answered {
+            let taken_back = self.taken_back_of(subject, allowance.day);
+            let again = self.again.entry((subject, allowance.day)).or_default();
+            *again += 1;
+            if *again > taken_back {
+                self.faults.push(format!("number {number} of {subject:?} on day {day} was served twice"));
+            }
+        }
+        let served = self.served.entry((subject, allowance.day)).or_default();
+        *served += 1;
+        if *served > allowance.limit {
+            self.faults.push(format!("{subject:?} was served {served} times on day {day}"));
+        }
+    }
+
+    /// A request was granted and could not be written: nobody is told.
+    pub(super) fn take_back(&mut self, subject: Subject, allowance: DayAllowance) {
+        self.seen.unknown += 1;
+        self.seen.taken_back += 1;
+        *self.taken_back.entry((subject, allowance.day)).or_default() += 1;
+    }
+
+    fn taken_back_of(&self, subject: Subject, day: Day) -> u32 {
+        self.taken_back.get(&(subject, day)).copied().unwrap_or(0)
     }
 
     /// A refusal leaves: so often was asked, but for what starts of the machine may withhold.
@@ -203,9 +231,9 @@ impl Book {
         }
     }
 
-    /// A process goes on from what the last one had counted.
-    pub(super) fn go_on(&mut self, subject: Subject, before: u32, after: u32, most: u32) {
-        if after > before + most {
+    /// A process goes on from what the last one had counted. What that took back may stand in the journal all the same.
+    pub(super) fn go_on(&mut self, subject: Subject, day: Day, before: u32, after: u32, most: u32) {
+        if after > before + most + self.taken_back_of(subject, day) {
             self.faults.push(format!("{subject:?} went on from {after}, and had used {before}"));
         }
     }
