@@ -20,6 +20,7 @@ use model::{HOUSES, House};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
@@ -71,6 +72,9 @@ struct Settled {
     house: &'static House,
     inside: Inside,
     hand: ClockHand,
+    /// Held by whoever is in a conversation. The clock is moved when nobody is: on a busy machine a minute of it may pass before a
+    /// loop has read what came, and who says nothing for so long is let go.
+    conversations: RwLock<()>,
     /// One for each thread.
     keys: Vec<MadeKey>,
     _folder: TempDir,
@@ -90,7 +94,7 @@ impl Settled {
         ];
         let inside = Inside::start_with(folder.path(), clock, &settings)?;
         ensure!(inside.addresses.len() == 4, "{} doors instead of four", inside.addresses.len());
-        Ok(Self { house, inside, hand, keys, _folder: folder })
+        Ok(Self { house, inside, hand, conversations: RwLock::default(), keys, _folder: folder })
     }
 
     fn door(&self, conversation: &Conversation) -> SocketAddr {
@@ -156,7 +160,11 @@ fn converse(
         let conversation = Conversation::invent(&mut random, settled.house, &settled.keys[thread].text);
         let requests = u32::try_from(conversation.requests.len())?;
         sent.fetch_add(requests.into(), Ordering::Relaxed);
-        settled.hand.advance_ms(MS_PER_REQUEST * requests);
+        {
+            let _nobody = settled.conversations.write().unwrap_or_else(PoisonError::into_inner);
+            settled.hand.advance_ms(MS_PER_REQUEST * requests);
+        }
+        let _somebody = settled.conversations.read().unwrap_or_else(PoisonError::into_inner);
         let told = || {
             let House { setting, .. } = settled.house;
             let trusted = settled.house.trusted_setting();
