@@ -197,7 +197,10 @@ where
             () = hurry => false,
         };
         if !in_time {
-            tracing::warn!(connections.left = crowd.open(), "closing connections that are still open");
+            // Where no time was to be given, nobody is cut short.
+            if !drain.is_zero() {
+                tracing::warn!(connections.left = crowd.open(), "closing connections that are still open");
+            }
             let _ = stage.send(Stage::Ended);
             all_gone.await;
         }

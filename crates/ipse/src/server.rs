@@ -26,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -341,7 +341,7 @@ impl Server {
         }
         if was_lost {
             // What is in memory is of before the other one began.
-            overseeing.iter().for_each(JoinHandle::abort);
+            Overseeing::end(overseeing).await;
             claim.release().await;
             records.close().await;
             return Err(Error::Refused(
@@ -352,7 +352,7 @@ impl Server {
         let closed = counters.close(clock.now()).await;
         claim.release().await;
         // To the very end it is told that this node is not ready any more.
-        overseeing.iter().for_each(JoinHandle::abort);
+        Overseeing::end(overseeing).await;
         records.close().await;
         closed?;
         match failed {
@@ -449,16 +449,33 @@ fn clear(listeners: Vec<Listener>) -> Vec<Door> {
     listeners.into_iter().map(|listener| Door { listener, manner: Manner::Clear }).collect()
 }
 
-/// Answers the operator, and takes samples for the overview, until both are aborted.
+/// What answers the operator, and takes samples for the overview.
+struct Overseeing {
+    sampling: JoinHandle<()>,
+    answering: JoinHandle<()>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Overseeing {
+    /// Ends both, and waits until nobody is answered any more.
+    async fn end(this: Option<Self>) {
+        let Some(Self { sampling, answering, stop }) = this else { return };
+        sampling.abort();
+        drop(stop);
+        let _ = answering.await;
+    }
+}
+
+/// Answers the operator, if there is a door for them.
 fn oversee(
     doors: Vec<Door>,
     sights: Sights,
     desk: Desk,
     config: &Config,
     clock: &Clock,
-) -> Vec<JoinHandle<()>> {
+) -> Option<Overseeing> {
     if doors.is_empty() {
-        return Vec::new();
+        return None;
     }
     let (sights, history) = (Arc::new(sights), Arc::new(History::default()));
     let sampling = tokio::spawn({
@@ -496,7 +513,10 @@ fn oversee(
         secrecy: Secrecy::default(),
         traffic: Arc::default(),
     };
-    vec![sampling, tokio::spawn(edge.run(std::future::pending(), std::future::pending()))]
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async { _ = stopped.await };
+    let answering = tokio::spawn(edge.run(stopped, std::future::pending()));
+    Some(Overseeing { sampling, answering, stop })
 }
 
 /// Waits for whoever serves from this folder to stop: we were started to take over.
