@@ -4,8 +4,10 @@ use crate::{BURST_LIMIT, BURST_WINDOW_MS};
 
 /// As many moments are kept at most.
 const MOST: usize = BURST_LIMIT as usize + 1;
-/// As many have room at first.
+/// As many have room in the ring at first.
 const FEW: usize = 8;
+/// As many stand beside the ring.
+const LATE: usize = 4;
 /// So old a moment says nothing any more to somebody who comes now, even if they read the clock a little while ago.
 const STALE_AFTER_MS: u64 = BURST_WINDOW_MS + 3_000;
 /// The first and the last moment are at most so far apart that their lowest bits tell them apart.
@@ -15,11 +17,16 @@ const LONGEST_SPAN_MS: u64 = u16::MAX as u64;
 /// minute old.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
-    /// The lowest bits of each moment, in a ring. One more than [`BURST_LIMIT`] if the last request took the place of another,
-    /// which then is the first.
+    /// The lowest bits of each moment but the last few, in a ring.
     ring: Box<[u16]>,
     first: u16,
+    /// How many moments there are in all. One more than [`BURST_LIMIT`] if the last request took the place of another, which then
+    /// is the first.
     count: u16,
+    /// The last few, and how many they are. They stand with everything else that a request needs: the ring is elsewhere in
+    /// memory, and this way it is needed by few.
+    late: [u16; LATE],
+    late_count: u8,
     /// The first moment is not further from the last one than this. So it need not be looked at with every request: it stands
     /// elsewhere in memory than those that are written now.
     span_ms: u16,
@@ -68,6 +75,11 @@ impl Window {
         boot_ms.max(self.last_ms)
     }
 
+    /// How many are in the ring.
+    fn in_ring(&self) -> usize {
+        usize::from(self.count) - usize::from(self.late_count)
+    }
+
     /// Where in the ring the moment stands that has so many before it.
     fn place(&self, number: usize) -> usize {
         let place = usize::from(self.first) + number;
@@ -76,30 +88,49 @@ impl Window {
 
     /// How long before the last moment the one was that has so many before it.
     fn before_last(&self, number: usize) -> u64 {
-        let bits = self.ring.get(self.place(number)).copied().unwrap_or_default();
-        lowest_bits(self.last_ms).wrapping_sub(bits).into()
+        let bits = match number.checked_sub(self.in_ring()) {
+            Some(number) => self.late.get(number),
+            None => self.ring.get(self.place(number)),
+        };
+        lowest_bits(self.last_ms).wrapping_sub(bits.copied().unwrap_or_default()).into()
     }
 
     fn push(&mut self, moment: u64) {
-        let count = usize::from(self.count);
-        if count == self.ring.len() {
-            let length = (2 * count).clamp(FEW, MOST);
-            let in_order = (0..count).map(|number| self.ring[self.place(number)]);
+        if usize::from(self.late_count) == LATE {
+            self.settle();
+        }
+        self.late[usize::from(self.late_count)] = lowest_bits(moment);
+        self.late_count += 1;
+        self.count += 1;
+        self.last_ms = moment;
+    }
+
+    /// Whether the next moment needs more room in the ring than there is.
+    fn is_to_grow(&self) -> bool {
+        usize::from(self.late_count) == LATE && usize::from(self.count) > self.ring.len()
+    }
+
+    /// Puts the last few into the ring.
+    fn settle(&mut self) {
+        let in_ring = self.in_ring();
+        if self.is_to_grow() {
+            let length = (2 * self.ring.len()).clamp(FEW, MOST);
+            let in_order = (0..in_ring).map(|number| self.ring[self.place(number)]);
             self.ring = in_order.chain(std::iter::repeat(0)).take(length).collect();
             self.first = 0;
         }
-        let place = self.place(count);
-        self.ring[place] = lowest_bits(moment);
-        self.count += 1;
-        self.last_ms = moment;
+        for (number, bits) in self.late.into_iter().enumerate() {
+            let place = self.place(in_ring + number);
+            self.ring[place] = bits;
+        }
+        self.late_count = 0;
     }
 
     /// Has the span reach as far as `moment`. Moments at its beginning may have to leave for that, and do if there is no room.
     fn reach(&mut self, moment: u64) {
         let since_last = moment - self.last_ms;
         let mut span = since_last + u64::from(self.span_ms);
-        let is_full = usize::from(self.count) == self.ring.len();
-        if span > LONGEST_SPAN_MS || is_full {
+        if span > LONGEST_SPAN_MS || self.is_to_grow() {
             while self.count > 0 && since_last + self.before_last(0) >= STALE_AFTER_MS {
                 self.forget_first();
             }
@@ -109,7 +140,12 @@ impl Window {
     }
 
     fn forget_first(&mut self) {
-        self.first = u16::try_from(self.place(1)).unwrap_or_default();
+        if self.in_ring() > 0 {
+            self.first = u16::try_from(self.place(1)).unwrap_or_default();
+        } else {
+            self.late.rotate_left(1);
+            self.late_count -= 1;
+        }
         self.count -= 1;
     }
 
@@ -121,6 +157,7 @@ impl Window {
             None => 0,
         };
         self.count = before;
+        self.late_count = self.late_count.saturating_sub(1);
     }
 
     /// Starts a fresh minute.
@@ -128,7 +165,7 @@ impl Window {
         *self = Self::default();
     }
 
-    /// Gives the memory back if no request is younger than two minutes. Says whether any memory is still held.
+    /// Gives the memory back if no request is younger than two minutes. Says whether one is.
     ///
     /// One minute would do if moments came in order; but a request may have read the clock a little before
     /// `boot_ms` and come here a little after, and what is in its minute must still be known.
@@ -136,7 +173,7 @@ impl Window {
         if self.count == 0 || boot_ms.saturating_sub(self.last_ms) >= 2 * BURST_WINDOW_MS {
             self.clear();
         }
-        !self.ring.is_empty()
+        self.count > 0
     }
 
     /// How many requests were recorded in each of the sixty seconds that end with `boot_ms`, the oldest first. One that was
@@ -227,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_window_takes_little_memory() {
-        assert_eq!(size_of::<Window>(), 32);
+        assert_eq!(size_of::<Window>(), 40);
         let mut window = Window::default();
         (0..1_000).for_each(|moment| assert!(window.admit(moment * 1_000)));
         assert_eq!(window.ring.len(), 64, "of a key that is asked for once a second");
@@ -247,17 +284,17 @@ mod tests {
         let moments: Vec<u64> = (0..300).map(|number| age - 7 + number * (STALE_AFTER_MS - 1)).collect();
         let mut window = Window::default();
         moments.iter().for_each(|moment| assert!(window.admit(*moment)));
-        assert!(window.times().eq([moments[298], moments[299]]) && window.ring.len() == FEW);
+        assert!(window.times().eq([moments[298], moments[299]]) && window.ring.is_empty());
     }
 
     #[test]
     fn what_is_undone_leaves_all_that_is_in_the_minute_of_whoever_comes_next() {
         let mut window = Window::default();
-        (0..FEW as u64).for_each(|number| assert!(window.admit(number * 1_000)));
-        // The first is 63 s old then, and makes room.
+        (0..(FEW + LATE) as u64).for_each(|number| assert!(window.admit(number.saturating_sub(3) * 1_000)));
+        // The first ones are 63 s old then, and make room.
         assert!(window.admit(63_000));
         window.take_back();
-        assert_eq!(window.last_minute(60_500).iter().sum::<u32>(), 7);
+        assert_eq!(window.last_minute(60_500).iter().sum::<u32>(), 8);
         assert_eq!(window.ring.len(), FEW);
     }
 

@@ -1,16 +1,15 @@
 //! What is known of each subject, in pages of neighbours.
 //!
 //! Keys are many, and a processor has few of them at hand: so all that a request needs of its key stands in two lines of
-//! the cache, and the map that leads there is so small that it stays at hand.
+//! the cache, and what leads there is so small that it stays at hand.
 
 use super::journal::{Entry, Segment};
+use super::pages::Pages;
 use crate::counters::Subject;
 use crate::records::OutcomeRow;
-use crate::spread::Spread;
 use crate::tally::Tally;
 use crate::{Error, Outcomes, UsageRow};
 use ipse_model::{Day, KeyId, Meter, Now, Window};
-use papaya::HashMap;
 use std::hint::black_box;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +25,7 @@ const PLACE_MASK: i64 = (1 << PLACE_BITS) - 1;
 /// The cells of all subjects. Whoever is asked for brings a page of neighbours along, and pages stay.
 #[derive(Debug)]
 pub(super) struct Cells<F> {
-    pages: HashMap<i64, Arc<Page<F>>, Spread>,
+    pages: Pages<Page<F>>,
     /// The day that every cell begins with. The records were asked for nothing before it, so nothing is counted there.
     first_day: Day,
 }
@@ -64,7 +63,8 @@ pub(super) struct State<F> {
     pub(super) meter: Meter,
     /// The generation of the burst window.
     pub(super) resumes: u32,
-    pub(super) phase: Phase,
+    /// Nothing if the key is served.
+    pub(super) halt: Option<Box<Halt>>,
     pub(super) mark: Mark<F>,
     /// Whether the cell waits in the queue of the next fold.
     pub(super) changed: bool,
@@ -84,11 +84,11 @@ struct Rare {
     ahead: Vec<UsageRow>,
 }
 
+/// Why a key is not served.
 #[derive(Debug)]
-pub(super) enum Phase {
-    Open,
+pub(super) enum Halt {
     /// The pause of this generation is being written; all who come meanwhile wait for it.
-    Pausing(u32, Box<PauseNews>),
+    Pausing(u32, PauseNews),
     /// Paused while the window was of this generation.
     Paused(u32),
 }
@@ -109,34 +109,27 @@ pub(super) struct Mark<F> {
 
 impl<F> Cells<F> {
     pub(super) fn new(first_day: Day) -> Self {
-        Self { pages: HashMap::with_hasher(Spread), first_day }
+        Self { pages: Pages::new(), first_day }
     }
 
     /// The cell of a subject, to be held on to.
     pub(super) fn keep(&self, subject: Subject) -> Kept<F> {
-        if let Some(cell) = self.with(subject, |cell| cell.keep()) {
-            return cell;
-        }
         let (page, place) = page_and_place(subject);
-        let pages = self.pages.pin();
-        let page = pages.get_or_insert_with(page, || Arc::new(Page::fresh(page, self.first_day)));
-        Kept { page: Arc::clone(page), place }
+        Kept { page: self.pages.keep(page, || Page::fresh(page, self.first_day)), place }
     }
 
     /// Does something with the cell of a subject, unless neither it nor its neighbours were ever asked for.
     pub(super) fn with<T>(&self, subject: Subject, work: impl FnOnce(Spot<'_, F>) -> T) -> Option<T> {
         let (page, place) = page_and_place(subject);
-        let pages = self.pages.pin();
-        Some(work(Spot { page: pages.get(&page)?, place }))
+        self.pages.with(page, |page| work(Spot { page, place }))
     }
 
     /// Looks at the cells of several subjects, so that they are at hand for whoever locks them next.
     pub(super) fn foresee(&self, subjects: impl Iterator<Item = Subject>) {
-        let pages = self.pages.pin();
         let mut cells = [None; FORESEEN_AT_ONCE];
         for (cell, subject) in cells.iter_mut().zip(subjects) {
             let (page, place) = page_and_place(subject);
-            *cell = pages.get(&page).map(|page| &page.cells[place]);
+            *cell = self.pages.near(page).map(|page| &page.cells[place]);
         }
         for cell in cells.into_iter().flatten() {
             // One of them stands in each line.
@@ -145,8 +138,8 @@ impl<F> Cells<F> {
     }
 
     /// Does something with every cell.
-    pub(super) fn for_each(&self, work: impl FnMut(&Cell<F>)) {
-        self.pages.pin().values().flat_map(|page| &page.cells).for_each(work);
+    pub(super) fn for_each(&self, mut work: impl FnMut(&Cell<F>)) {
+        self.pages.for_each(|page| page.cells.iter().for_each(&mut work));
     }
 
     /// Begins the cell of a key anew.
@@ -238,7 +231,7 @@ impl<F> State<F> {
         Self {
             meter: Meter::new(day, 0, Window::default()),
             resumes: 0,
-            phase: Phase::Open,
+            halt: None,
             mark: Mark::default(),
             changed: false,
             window_noted: false,
@@ -354,7 +347,8 @@ mod tests {
     #[test]
     fn every_subject_has_a_cell_of_its_own() {
         let cells = Cells::<File>::new(Day(3));
-        for number in (0..100).chain([i64::MAX, i64::MAX - 1]) {
+        let last_on_a_shelf = (1 << 24) - 1;
+        for number in (0..100).chain([last_on_a_shelf, last_on_a_shelf + 1, i64::MAX, i64::MAX - 1]) {
             let subject = Subject::from_number(number);
             let cell = cells.keep(subject);
             assert_eq!((cell.subject(), cell.is_demo()), (subject, number == 0));
@@ -362,11 +356,17 @@ mod tests {
         }
         assert_eq!(cells.with(key(17), |cell| cell.lock().resumes), Some(17));
         assert_eq!(cells.with(key(31), |cell| cell.keep().spot().lock().resumes), Some(31));
-        cells.foresee((0..200).map(Subject::from_number));
-        assert!(cells.with(key(5_000), |_| ()).is_none(), "nobody asked for it, nor for a neighbour");
+        for number in [last_on_a_shelf, last_on_a_shelf + 1] {
+            let resumes = cells.with(key(number), |cell| cell.lock().resumes);
+            assert_eq!(resumes, u32::try_from(number).ok());
+        }
+        cells.foresee((0..200).chain([last_on_a_shelf, i64::MAX]).map(Subject::from_number));
+        for nobody in [5_000, 50_000, 1 << 30] {
+            assert!(cells.with(key(nobody), |_| ()).is_none(), "nobody asked for it, nor for a neighbour");
+        }
         let mut seen = 0;
         cells.for_each(|cell| seen += usize::from(cell.lock().resumes > 0));
-        assert_eq!(seen, 101, "all but the demo's");
+        assert_eq!(seen, 103, "all but the demo's");
     }
 
     #[test]
@@ -377,14 +377,14 @@ mod tests {
         state.turn_to(Day(4));
         state.meter.charge_key(Now { unix_ms: 4 * 86_400_000, boot_ms: 5 }, 10);
         state.turn_to(Day(5));
-        (state.resumes, state.phase, state.changed) = (2, Phase::Paused(2), true);
+        (state.resumes, state.halt, state.changed) = (2, Some(Box::new(Halt::Paused(2))), true);
         state.mark.durable = 64;
         drop(state);
         cells.forget(KeyId(7));
         let mut state = cell.lock();
         assert_eq!((state.meter.day(), state.meter.used(), state.resumes), (Day(3), 0, 0));
         assert_eq!((state.mark.durable, state.meter.window().times().count()), (0, 0));
-        assert!(matches!(state.phase, Phase::Open) && state.changed, "it still waits for its turn");
+        assert!(state.halt.is_none() && state.changed, "it still waits for its turn");
         let (mut rows, mut outcomes) = (Vec::new(), Vec::new());
         assert_eq!(state.changes(key(7), &mut rows, &mut outcomes), 0);
         assert!(rows.is_empty() && outcomes.is_empty());

@@ -8,6 +8,7 @@
 mod cells;
 pub mod ground;
 mod journal;
+mod pages;
 mod recovery;
 mod sync;
 mod windows;
@@ -17,7 +18,7 @@ pub use recovery::used_in_journal;
 use crate::counters::{Counters, KeyCharge, Subject, Unwritten};
 use crate::tally;
 use crate::{BootId, CountersReport, DataFolder, Error, Records, UsageRow};
-use cells::{Cells, Kept, PauseNews, Phase, Spot, State};
+use cells::{Cells, Halt, Kept, PauseNews, Spot, State};
 use ground::{FileOf, Ground, Machine, OutcomeRow};
 use ipse_model::{
     BURST_WINDOW_MS, Charge, DEMO_DAILY_LIMIT, Day, DayAllowance, Key, KeyId, KeyState, Meter, Now,
@@ -374,8 +375,8 @@ impl<G: Ground> Ledger<G> {
         Some(allowance)
     }
 
-    /// Takes back what was granted and could not be written. Others may have been charged since: the journal then tells of one
-    /// more than is counted, and withholds it after a restart.
+    /// Takes back what was granted and could not be written. Some of it may stand in the journal all the same, and others may
+    /// have been charged since: the journal then tells of more than is counted, and withholds it after a restart.
     fn take_back(&self, subject: Subject, now: Now) {
         self.cells.with(subject, |cell| {
             let mut state = cell.lock();
@@ -440,7 +441,7 @@ impl<G: Ground> Ledger<G> {
         now: Now,
     ) -> PauseNews {
         let (sender, receiver) = watch::channel(None);
-        state.phase = Phase::Pausing(state.resumes, Box::new(receiver.clone()));
+        state.halt = Some(Box::new(Halt::Pausing(state.resumes, receiver.clone())));
         let mut minute = state.meter.window().last_minute(now.boot_ms);
         // The one that was too many did not get into the window.
         minute[minute.len() - 1] += 1;
@@ -451,9 +452,9 @@ impl<G: Ground> Ledger<G> {
             pauses.fetch_add(u64::from(matches!(outcome, Ok(true))), Ordering::Relaxed);
             let outcome = outcome.map(drop);
             let mut state = cell.lock();
-            if matches!(state.phase, Phase::Pausing(of, _) if of == resumes) {
+            if matches!(state.halt.as_deref(), Some(Halt::Pausing(of, _)) if *of == resumes) {
                 // If it failed the window is still full: the next request tries again.
-                state.phase = if outcome.is_ok() { Phase::Paused(resumes) } else { Phase::Open };
+                state.halt = outcome.is_ok().then(|| Box::new(Halt::Paused(resumes)));
             }
             drop(state);
             let _ = sender.send(Some(outcome));
@@ -475,30 +476,30 @@ impl<G: Ground> Counters for Ledger<G> {
                 state.resumes = key.resumes;
                 state.meter.window_mut().clear();
             }
-            if let Phase::Paused(resumes) | Phase::Pausing(resumes, _) = state.phase
-                && resumes < state.resumes
+            if let Some(Halt::Paused(resumes) | Halt::Pausing(resumes, _)) = state.halt.as_deref()
+                && *resumes < state.resumes
             {
                 // It was resumed since, which may be heard of before the records say that the pause is written.
-                state.phase = Phase::Open;
+                state.halt = None;
             }
-            if let Phase::Pausing(_, done) = &state.phase
+            if let Some(Halt::Pausing(_, done)) = state.halt.as_deref()
                 && done.has_changed().is_err()
                 && done.borrow().is_none()
             {
                 // The task that was to write the pause is gone without a word.
-                state.phase = Phase::Open;
+                state.halt = None;
             }
-            match &state.phase {
-                Phase::Pausing(_, done) => Step::Wait(PauseNews::clone(done), KeyCharge::Paused),
-                Phase::Paused(_) => {
+            match state.halt.as_deref() {
+                Some(Halt::Pausing(_, done)) => Step::Wait(done.clone(), KeyCharge::Paused),
+                Some(Halt::Paused(_)) => {
                     self.refuse(cell.spot(), &mut state, now);
                     return Ok(KeyCharge::Paused);
                 }
-                Phase::Open if key.state == KeyState::Paused && key.resumes == state.resumes => {
+                None if key.state == KeyState::Paused && key.resumes == state.resumes => {
                     self.refuse(cell.spot(), &mut state, now);
                     return Ok(KeyCharge::Paused);
                 }
-                Phase::Open => {
+                None => {
                     let (charge, then) = self.charge(cell.spot(), &mut state, now, |meter| {
                         meter.charge_key(now, key.daily_limit)
                     })?;
@@ -550,7 +551,7 @@ impl<G: Ground> Counters for Ledger<G> {
     fn grant_key(&self, key: &Key, now: Now, unwritten: &mut Unwritten) -> Option<DayAllowance> {
         let grant = |cell: Spot<'_, FileOf<G>>| {
             let mut state = cell.lock();
-            let is_open = matches!(state.phase, Phase::Open) && key.state == KeyState::Active;
+            let is_open = state.halt.is_none() && key.state == KeyState::Active;
             if !is_open || key.resumes != state.resumes {
                 return None;
             }
