@@ -161,7 +161,7 @@ impl Session {
                 Frame { flags: frame::ACKNOWLEDGED, ..*next }.write(said);
             }
             // What it says about an answer that has left comes too late.
-            frame::RESET if is_closed && payload.len() == 4 => {}
+            frame::RESET if is_closed && payload.len() == frame::RESET_BYTES => {}
             _ => return None,
         }
         Some(())
@@ -206,24 +206,16 @@ impl Session {
         self.is_begun || at >= PREFACE.len()
     }
 
-    /// Says what has to be said first, if nothing was said yet.
-    pub(super) fn begin(&mut self, said: &mut Vec<u8>) {
-        if std::mem::replace(&mut self.is_begun, true) {
-            return;
+    /// Says what is to be said beside answers, and before it what has to be said first.
+    pub(super) fn say(&mut self, said: &mut Vec<u8>, output: &mut Vec<u8>) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            write_settings(output);
         }
-        let mut payload = Vec::new();
-        for (setting, value) in
-            [(MAX_STREAMS, HTTP_STREAMS), (INITIAL_WINDOW, WINDOW_BYTES), (MAX_LIST, HEADER_LIST_BYTES)]
-        {
-            payload.extend_from_slice(&setting.to_be_bytes());
-            payload.extend_from_slice(&value.to_be_bytes());
-        }
-        Frame { kind: frame::SETTINGS, flags: 0, stream: 0, payload: &payload }.write(said);
+        output.append(said);
     }
 
     /// Writes an answer that was drafted as HTTP/1 has it: the lines of its head, and its body.
     pub(super) fn write(&mut self, stream: Stream, head: &[u8], body: &[u8], output: &mut Vec<u8>) {
-        self.begin(output);
         self.spend(body.len());
         write_answer(stream.number, head, body, output);
     }
@@ -277,6 +269,18 @@ impl Session {
         Frame { kind: frame::GO_AWAY, flags: 0, stream: 0, payload: &payload }.write(&mut said);
         self.is_begun.then_some(said)
     }
+}
+
+/// What has to be said first.
+fn write_settings(output: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    for (setting, value) in
+        [(MAX_STREAMS, HTTP_STREAMS), (INITIAL_WINDOW, WINDOW_BYTES), (MAX_LIST, HEADER_LIST_BYTES)]
+    {
+        payload.extend_from_slice(&setting.to_be_bytes());
+        payload.extend_from_slice(&value.to_be_bytes());
+    }
+    Frame { kind: frame::SETTINGS, flags: 0, stream: 0, payload: &payload }.write(output);
 }
 
 fn write_answer(stream: u32, head: &[u8], body: &[u8], output: &mut Vec<u8>) {

@@ -115,6 +115,11 @@ impl<P: Prompt> Turn<P> {
                 prompt.answer(&request.ask(input, heads), decided, draft)
             }));
             self.tell_time(request.now);
+            let is_answered = !matches!(said, Ok(Said::Nothing));
+            if let Some(session) = resting.http2.as_deref_mut().filter(|_| is_answered) {
+                // Who waits to hear that its settings are heard does not wait for answers.
+                session.say(&mut came.said, &mut self.output);
+            }
             match (said, request.stream) {
                 (Ok(Said::Answer), None) => self.write(&resting.guest.line.told),
                 (Ok(Said::Answer), Some(stream)) if self.draft.body.len() <= session::LONGEST_BODY => {
@@ -327,7 +332,7 @@ where
                 if is_closing {
                     leaves = Some(Beginning::default());
                 } else if session.begins(at) {
-                    session.begin(&mut turn.output);
+                    session.say(&mut came.said, &mut turn.output);
                 }
                 if answered.requests == REQUESTS_AT_ONCE && !rest.is_empty() {
                     note_once(&mut self.unread, connection);
@@ -339,7 +344,7 @@ where
             None => leaves.as_ref().is_some_and(|leaves| leaves.passage.is_some()),
         };
         if is_begun {
-            turn.output.extend_from_slice(&came.said);
+            turn.output.append(&mut came.said);
         } else if leaves.is_none() && resting.http2.is_none() && (!rest.is_empty() || reading.is_full) {
             leaves = Some(Beginning { bytes: rest.to_vec(), next: answered.next, ..Beginning::default() });
         }
@@ -383,7 +388,8 @@ where
             match leaves {
                 _ if resting.pending.is_some() => {}
                 Some(beginning) => self.hand_over(connection, beginning),
-                None if is_last => self.close(connection),
+                // Of those who have asked for more than one turn has time for, the rest is answered in the next.
+                None if is_last && !self.unread.contains(&connection) => self.close(connection),
                 None => {}
             }
         }

@@ -29,6 +29,8 @@ const HEAD_BYTES: usize = 9;
 pub(crate) const BROKEN_BLOCK: &[u8] = &[0x80];
 /// How much a frame says about its priority.
 pub(crate) const PRIORITY_BYTES: usize = 5;
+/// How much is said of why a stream ends.
+pub(crate) const RESET_BYTES: usize = 4;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! before, and does not hear again.
 
 use super::frame::{
-    BROKEN_BLOCK, Begins, CONTINUATION, END_HEADERS, END_STREAM, Frame, HEADERS, PADDED, PRIORITIZE,
-    PRIORITY, PRIORITY_BYTES, RESET, SETTINGS, WINDOW_UPDATE, write_block,
+    BROKEN_BLOCK, Begins, CONTINUATION, END_HEADERS, END_STREAM, Frame, GO_AWAY, HEADERS, PADDED, PRIORITIZE,
+    PRIORITY, PRIORITY_BYTES, RESET, RESET_BYTES, SETTINGS, WINDOW_UPDATE, number, write_block,
 };
 use super::hpack::{Block, Decoder};
 use std::io::{self, IoSlice};
@@ -40,6 +40,9 @@ pub(crate) struct Passage {
     is_lost: bool,
     /// How many settings are still to be said that were said before: its own, and that it has heard those of the peer.
     unheard: u8,
+    /// The last stream that was answered before, until the library has answered one itself: up to then it knows of none, and
+    /// would say at the end that none was.
+    untold: u32,
     /// What the library said and was not looked at yet.
     said: Vec<u8>,
     /// What of it the peer is told.
@@ -67,6 +70,7 @@ impl Passage {
             begun: None,
             is_lost: false,
             unheard: 2,
+            untold: answered,
             said: Vec::new(),
             told: Vec::new(),
         };
@@ -109,7 +113,7 @@ impl Passage {
                 begun.frames += 1;
                 self.show_fields(begun, frame.has(END_HEADERS))
             }
-            (RESET | WINDOW_UPDATE | PRIORITIZE, None) if self.was_answered(frame.stream) => true,
+            (_, None) if self.was_answered(frame.stream) && is_harmless(&frame) => true,
             (HEADERS, None) if self.was_answered(frame.stream) => {
                 // Nothing may begin there again: the library is shown something that is as wrong.
                 Frame { stream: 0, ..frame }.write(&mut self.shown);
@@ -150,28 +154,44 @@ impl Passage {
     /// Takes what the library says, and keeps what the peer is to be told.
     fn hear(&mut self, said: &[u8]) {
         self.said.extend_from_slice(said);
+        let said = std::mem::take(&mut self.said);
         let mut at = 0;
-        while self.unheard > 0 {
-            let (frame, length) = match Frame::read(&self.said[at..]) {
-                Begins::With(frame, length) => (frame, length),
-                Begins::InPart => break,
-                Begins::TooLong => {
-                    self.unheard = 0;
-                    break;
+        while self.listens() {
+            match Frame::read(&said[at..]) {
+                Begins::With(frame, length) => {
+                    self.hear_frame(&frame);
+                    at += length;
                 }
-            };
-            // The first are those that it begins with, or answers the beginning with.
-            if frame.kind == SETTINGS {
-                self.unheard -= 1;
-            } else {
-                self.told.extend_from_slice(&self.said[at..at + length]);
+                Begins::InPart => break,
+                // None of those that are listened for.
+                Begins::TooLong => (self.unheard, self.untold) = (0, 0),
             }
-            at += length;
         }
-        self.said.drain(..at);
-        if self.unheard == 0 {
-            self.told.append(&mut self.said);
+        let rest = &said[at..];
+        if self.listens() { &mut self.said } else { &mut self.told }.extend_from_slice(rest);
+    }
+
+    fn hear_frame(&mut self, frame: &Frame<'_>) {
+        match (frame.kind, frame.payload.split_first_chunk()) {
+            // The first are those that it begins with, or answers the beginning with.
+            (SETTINGS, _) if self.unheard > 0 => self.unheard -= 1,
+            (GO_AWAY, Some((last, why))) => {
+                let last = number(*last).max(self.untold);
+                let payload = [&last.to_be_bytes(), why].concat();
+                Frame { payload: &payload, ..*frame }.write(&mut self.told);
+            }
+            (kind, _) => {
+                if kind == HEADERS && frame.stream > self.untold {
+                    self.untold = 0;
+                }
+                frame.write(&mut self.told);
+            }
         }
+    }
+
+    /// Whether something of what the library says may have to be said otherwise.
+    fn listens(&self) -> bool {
+        self.unheard > 0 || self.untold > 0
     }
 
     fn was_answered(&self, stream: u32) -> bool {
@@ -179,7 +199,17 @@ impl Passage {
     }
 
     fn is_over(&self) -> bool {
-        self.unheard == 0 && self.told.is_empty()
+        !self.listens() && self.told.is_empty()
+    }
+}
+
+/// Whether a frame about an answer that has left comes only too late.
+fn is_harmless(frame: &Frame<'_>) -> bool {
+    match frame.kind {
+        RESET => frame.payload.len() == RESET_BYTES,
+        WINDOW_UPDATE => frame.payload.try_into().is_ok_and(|more| number(more) > 0),
+        PRIORITIZE => frame.payload.len() == PRIORITY_BYTES,
+        _ => false,
     }
 }
 

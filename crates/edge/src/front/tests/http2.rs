@@ -173,6 +173,8 @@ fn who_rests_at_a_stop_is_told_so() {
 struct ByHand {
     stream: StreamOwned<ClientConnection, TcpStream>,
     came: Vec<u8>,
+    /// What waits until all of it is said at once.
+    unsaid: Option<Vec<u8>>,
 }
 
 /// A caller who was answered once, so that `:authority` is kept by its number.
@@ -191,18 +193,36 @@ type Heard = (u8, u8, u32, Vec<u8>);
 impl ByHand {
     fn new(served: &Served, config: &ClientConfig) -> Self {
         let config = speaking_http2(config);
-        Self { stream: StreamOwned::new(session(&config), served.connect()), came: Vec::new() }
+        let stream = StreamOwned::new(session(&config), served.connect());
+        Self { stream, came: Vec::new(), unsaid: None }
+    }
+
+    /// Says all of this in one step, when hands are shaken.
+    fn say_at_once(&mut self, say: impl FnOnce(&mut Self)) {
+        while self.stream.conn.is_handshaking() {
+            self.stream.conn.complete_io(&mut self.stream.sock).unwrap();
+        }
+        self.unsaid = Some(Vec::new());
+        say(self);
+        self.stream.write_all(&self.unsaid.take().unwrap()).unwrap();
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        match &mut self.unsaid {
+            Some(unsaid) => unsaid.extend_from_slice(bytes),
+            None => self.stream.write_all(bytes).unwrap(),
+        }
     }
 
     fn say(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
         let mut bytes = Vec::new();
         Frame { kind, flags, stream, payload }.write(&mut bytes);
-        self.stream.write_all(&bytes).unwrap();
+        self.write(&bytes);
     }
 
     /// Begins as everybody does, with much room.
     fn begin(&mut self) {
-        self.stream.write_all(PREFACE).unwrap();
+        self.write(PREFACE);
         self.say(frame::SETTINGS, 0, 0, &[0, 4, 0, 1, 0, 0]);
         self.say(frame::WINDOW_UPDATE, 0, 0, &LARGE_WINDOW.to_be_bytes());
     }
@@ -286,7 +306,7 @@ fn settings_and_pings_are_answered_before_anything_is_asked() {
     assert_eq!(caller.hear_until(frame::SETTINGS).1, frame::ACKNOWLEDGED);
 }
 
-/// Whatever is wrong, the connection ends for the same reason, whoever was there.
+/// Whatever is wrong, the connection ends for the same reason, whoever was there, and nothing that was answered is denied.
 #[track_caller]
 fn check_end(wrong: impl Fn(&mut ByHand)) {
     let (served, config) = serve_tls(Duration::ZERO);
@@ -294,12 +314,16 @@ fn check_end(wrong: impl Fn(&mut ByHand)) {
         .map(|asks| {
             let mut caller = ByHand::new(&served, &config);
             caller.begin();
+            let mut answered = 0;
             for request in 0..asks {
-                caller.ask(2 * request + 1, "/at-once");
+                answered = 2 * request + 1;
+                caller.ask(answered, "/at-once");
                 caller.hear_until(frame::DATA);
             }
             wrong(&mut caller);
-            caller.hear_end().map(|(_, reason)| reason)
+            let (last, reason) = caller.hear_end()?;
+            assert!(last >= answered, "{last} after {answered}");
+            Some(reason)
         })
         .collect();
     assert!(ends[0] > Some(0) && ends[1..] == [ends[0]; 2], "{ends:?}");
@@ -315,6 +339,8 @@ fn what_is_wrong_is_said_by_the_library() {
     check_end(|caller| caller.say(frame::DATA, 0, 9, &vec![0; 16_385]));
     check_end(|caller| caller.say(frame::HEADERS, whole, 9, &[0x80]));
     check_end(|caller| caller.say(frame::HEADERS, whole, 9, &[0xc5]));
+    check_end(|caller| caller.say(frame::WINDOW_UPDATE, 0, 1, &[0; 4]));
+    check_end(|caller| caller.say(frame::RESET, 0, 1, b"odd"));
     // A block that is not whole, and then something else.
     check_end(|caller| {
         caller.say(frame::HEADERS, frame::END_STREAM, 9, &[0x82]);
@@ -327,6 +353,61 @@ fn who_says_nothing_for_long_is_told_what_was_answered() {
     let (served, mut caller) = answered_once();
     served.hand.advance_ms(u32::try_from(IDLE_TIMEOUT.as_millis()).unwrap());
     assert_eq!(caller.hear_end(), Some((1, 0)));
+}
+
+#[test]
+fn who_rests_at_a_stop_is_told_what_was_answered() {
+    let (served, config) = serve_tls(Duration::from_secs(5));
+    let mut caller = ByHand::new(&served, &config);
+    caller.begin();
+    for stream in [1, 3] {
+        caller.ask(stream, "/at-once");
+        caller.hear_until(frame::DATA);
+    }
+    let _ = served.stop.send(());
+    let (.., ping) = caller.hear_until(frame::PING);
+    caller.say(frame::PING, frame::ACKNOWLEDGED, 0, &ping);
+    assert_eq!(caller.hear_end(), Some((3, 0)));
+}
+
+#[test]
+fn what_the_library_answers_is_told_at_the_end_too() {
+    let (_served, mut caller) = answered_once();
+    caller.ask(3, "/other");
+    assert_eq!(caller.hear_until(frame::DATA).3, b"slow");
+    caller.say(frame::PING, 0, 0, b"short");
+    assert_eq!(caller.hear_end().map(|(last, _)| last), Some(3));
+}
+
+#[test]
+fn settings_are_heard_before_anybody_is_answered() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.say_at_once(|caller| {
+        caller.begin();
+        caller.ask(1, "/at-once");
+        caller.say(frame::PING, 0, 0, b"12345678");
+        caller.ask(3, "/at-once");
+    });
+    let kinds: Vec<u8> = (0..7).map(|_| caller.hear().unwrap().0).collect();
+    let answer = [frame::HEADERS, frame::DATA];
+    let settings = [frame::SETTINGS, frame::SETTINGS];
+    assert_eq!(kinds, [&settings[..], &answer, &[frame::PING], &answer].concat());
+}
+
+#[test]
+fn who_asks_for_much_and_closes_their_side_is_answered() {
+    let (served, config) = serve_tls(Duration::ZERO);
+    let mut caller = ByHand::new(&served, &config);
+    caller.say_at_once(|caller| {
+        caller.begin();
+        for request in 0..40 {
+            caller.ask(2 * request + 1, "/at-once");
+        }
+    });
+    caller.stream.sock.shutdown(Shutdown::Write).unwrap();
+    let answered = std::iter::from_fn(|| caller.hear()).filter(|heard| heard.0 == frame::DATA).count();
+    assert_eq!(answered, 40);
 }
 
 #[test]
