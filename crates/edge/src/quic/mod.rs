@@ -29,7 +29,7 @@ use quinn::{
 use session::Sessions;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -173,10 +173,17 @@ where
     let building = builder.build(Capped(h3_quinn::Connection::new(connection.clone())));
     let Ok(Ok(mut http)) = tokio::time::timeout(HEADER_TIMEOUT, building).await else { return };
     let idle = Idle::default();
-    let mut resting = std::pin::pin!(idle.rest());
     let mut requests = FuturesUnordered::new();
     let (mut brought, mut failed) = (0_usize, 0_usize);
     let mut last_call = stages.clone();
+    // These are waited for all the time, and asked for anew by no request.
+    let mut draining = pin!(reached(&mut stages, Stage::Draining));
+    let mut ends = pin!(async {
+        tokio::select! {
+            () = idle.rest() => PARTING,
+            () = reached(&mut last_call, Stage::LastCall) => house.drain,
+        }
+    });
     // Set when the peer was told that this connection ends: what is on its way is still answered.
     let mut leaving: Option<Pin<Box<Sleep>>> = None;
     loop {
@@ -187,12 +194,6 @@ where
                 None => std::future::pending().await,
             }
         };
-        let ends = async {
-            tokio::select! {
-                () = resting.as_mut() => PARTING,
-                () = reached(&mut last_call, Stage::LastCall) => house.drain,
-            }
-        };
         tokio::select! {
             biased;
             Some(outcome) = requests.next(), if !requests.is_empty() => {
@@ -201,9 +202,9 @@ where
                     return connection.close(code(Code::H3_EXCESSIVE_LOAD), b"too many requests came to nothing");
                 }
             }
-            () = reached(&mut stages, Stage::Draining) => break,
+            () = draining.as_mut() => break,
             () = left => break,
-            time = ends, if !told => {
+            time = ends.as_mut(), if !told => {
                 leaving = Some(Box::pin(tokio::time::sleep(time)));
                 if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
                     return;
