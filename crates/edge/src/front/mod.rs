@@ -57,6 +57,9 @@ use turn::Turn;
 const EVENTS: usize = 64;
 /// How often it is looked who has stayed too long, in milliseconds.
 const SWEEP_EVERY_MS: u64 = 1_000;
+/// Questions wait for others for so many turns at most, and for so long if nothing else happens.
+const HELD_TURNS: usize = 128;
+const HELD_NS: i64 = 1_000_000;
 /// What events of the mailbox are marked with; those of doors follow, and then those of connections.
 const MAIL: u64 = 0;
 const FIRST_DOOR: u64 = 1;
@@ -97,10 +100,16 @@ struct Front<S, P: Prompt> {
     runtime: Handle,
     connections: Vec<Option<Resting>>,
     free: Vec<usize>,
+    /// Places that were left since it was last looked what happened: nobody takes them who could be told of what happened before.
+    left: Vec<usize>,
     /// Connections of which more has come than one turn has time for.
     unread: Vec<usize>,
     turn: Turn<P>,
     verdicts: Arc<Verdicts<P::Verdict>>,
+    /// How many times somebody was asked who has not answered yet.
+    deciding: usize,
+    /// For how many turns there have been questions that are not asked yet.
+    held_turns: usize,
     swept_ms: u64,
 }
 
@@ -131,9 +140,12 @@ where
             runtime: Handle::current(),
             connections: Vec::new(),
             free: Vec::new(),
+            left: Vec::new(),
             unread: Vec::new(),
             turn: Turn::new(Arc::clone(prompt)),
             verdicts: Arc::default(),
+            deciding: 0,
+            held_turns: 0,
             swept_ms: 0,
         };
         epoll::add(&front.epoll, &**mailbox, EventData::new_u64(MAIL), EventFlags::IN)?;
@@ -161,13 +173,22 @@ where
         let first_connection = FIRST_DOOR + self.doors.len() as u64;
         while !self.house.is_closing() {
             events.clear();
-            let timeout = Timespec { tv_sec: self.unread.is_empty().into(), tv_nsec: 0 };
+            self.free.append(&mut self.left);
+            let timeout = match (self.unread.is_empty(), self.turn.questions.is_empty()) {
+                (false, _) => Timespec { tv_sec: 0, tv_nsec: 0 },
+                (true, false) => Timespec { tv_sec: 0, tv_nsec: HELD_NS },
+                (true, true) => Timespec { tv_sec: 1, tv_nsec: 0 },
+            };
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => {
                     tracing::error!(error = %error, "a loop cannot wait for connections any more");
                     break;
                 }
+            }
+            if events.is_empty() && !self.turn.questions.is_empty() {
+                // Nobody else will join those who wait.
+                self.held_turns = HELD_TURNS;
             }
             if !self.unread.is_empty() {
                 for connection in std::mem::take(&mut self.unread) {
@@ -322,7 +343,7 @@ where
     /// Takes a connection from its place here.
     fn unseat(&mut self, connection: usize) -> Option<Resting> {
         let resting = self.connections.get_mut(connection)?.take()?;
-        self.free.push(connection);
+        self.left.push(connection);
         Some(resting)
     }
 

@@ -1,7 +1,7 @@
 //! Requests that somebody else decides. Their connections wait for that, and the loop goes on.
 
-use super::Front;
 use super::request::Came;
+use super::{Front, HELD_TURNS};
 use crate::fault::HttpFault;
 use crate::prompt::Prompt;
 use crate::reply::Reply;
@@ -59,6 +59,10 @@ pub(super) struct Reading {
 }
 
 impl Questions {
+    pub(super) fn is_empty(&self) -> bool {
+        self.asked.is_empty()
+    }
+
     /// Notes a request of which this body is written, and what was read behind it.
     pub(super) fn add(
         &mut self,
@@ -80,11 +84,18 @@ where
     F: Future<Output = Reply> + Send + 'static,
     P: Prompt,
 {
-    /// Has the requests of this turn decided that somebody else decides.
+    /// Has the requests decided that somebody else decides. Who comes while others are being decided waits for that, though not
+    /// long: to ask costs much, and hardly more for many.
     pub(super) fn ask_elsewhere(&mut self) {
-        if self.turn.questions.asked.is_empty() {
+        if self.turn.questions.is_empty() {
             return;
         }
+        if self.deciding > 0 && self.held_turns < HELD_TURNS && !self.house.is_closing() {
+            self.held_turns += 1;
+            return;
+        }
+        self.held_turns = 0;
+        self.deciding += 1;
         let asked = std::mem::take(&mut self.turn.questions.asked);
         let deciding = self.turn.prompt.decide(&mut self.turn.decided);
         let (verdicts, mailbox) = (Arc::clone(&self.verdicts), Arc::clone(&self.mailbox));
@@ -109,6 +120,7 @@ where
     pub(super) fn conclude_all(&mut self) {
         let all = std::mem::take(&mut *self.verdicts.0.lock().unwrap_or_else(PoisonError::into_inner));
         for (asked, verdicts) in all {
+            self.deciding -= 1;
             for ((connection, number), verdict) in asked.into_iter().zip(verdicts) {
                 self.conclude(connection, number, verdict);
             }
