@@ -172,9 +172,27 @@ fn path_and_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
 pub struct Turn {
     foreseen: Vec<Foreseen>,
     unwritten: Unwritten,
-    /// What is answered when all of it is written.
-    answered: Vec<(ApiRoute, Version, Stopwatch)>,
+    /// What is answered when all of it is written, and how many one behind the other are alike.
+    answered: Vec<(Answered, u64)>,
     pending: Vec<(Asked, Stopwatch)>,
+}
+
+/// A request that is answered.
+#[derive(PartialEq)]
+struct Answered {
+    route: ApiRoute,
+    version: Version,
+    stopwatch: Stopwatch,
+}
+
+impl Turn {
+    /// Notes a request that is answered. Most of a turn began together.
+    fn note(&mut self, answered: Answered) {
+        match self.answered.last_mut() {
+            Some((alike, count)) if *alike == answered => *count += 1,
+            _ => self.answered.push((answered, 1)),
+        }
+    }
 }
 
 /// What was decided about a request.
@@ -219,7 +237,7 @@ impl<C: Counters> Prompt for Api<C> {
             }
             Some(AtOnce::Granted(allowance)) => {
                 self.replies.write_answered(allowance, &mut draft.head);
-                turn.answered.push((route, ask.version, ask.stopwatch.clone()));
+                turn.note(Answered { route, version: ask.version, stopwatch: ask.stopwatch.clone() });
                 Said::Answer
             }
         }
@@ -239,11 +257,11 @@ impl<C: Counters> Prompt for Api<C> {
                 (ApiOutcome::Error, Err(Box::new(self.replies.internal_error())))
             }
         };
-        if let Some((.., stopwatch)) = turn.answered.last() {
+        if let Some((last, _)) = turn.answered.last() {
             // All of them end together.
-            let end = stopwatch.reading();
-            for (route, version, stopwatch) in turn.answered.drain(..) {
-                self.requests.note(route, outcome, version, stopwatch.until(end));
+            let end = last.stopwatch.reading();
+            for (Answered { route, version, stopwatch }, count) in turn.answered.drain(..) {
+                self.requests.note_alike(count, route, outcome, version, stopwatch.until(end));
             }
         }
         kept

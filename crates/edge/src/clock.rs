@@ -69,6 +69,13 @@ pub struct Stopwatch {
     hand: Option<ClockHand>,
 }
 
+/// Two are the same if they began in one moment.
+impl PartialEq for Stopwatch {
+    fn eq(&self, other: &Self) -> bool {
+        self.begun_ns == other.begun_ns
+    }
+}
+
 /// What the clock of a [`Stopwatch`] showed.
 #[derive(Clone, Copy)]
 pub struct Reading(u64);

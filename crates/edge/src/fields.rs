@@ -46,6 +46,7 @@ impl Part {
     }
 
     /// What stands there.
+    #[inline]
     pub(crate) fn of(self, head: &[u8]) -> &[u8] {
         head.get(usize::from(self.from)..usize::from(self.to)).unwrap_or_default()
     }

@@ -140,7 +140,7 @@ impl Fields for Head<'_> {
     fn lines<'a>(&'a self, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'a [u8]> {
         let name = name.as_str().as_bytes();
         let of_name = move |field: &&Field| {
-            field.name.len() == name.len() && field.name.of(self.bytes).eq_ignore_ascii_case(name)
+            field.name.len() == name.len() && is_same_name(field.name.of(self.bytes), name)
         };
         self.fields.iter().filter(of_name).map(|field| field.value.of(self.bytes))
     }
@@ -159,7 +159,7 @@ enum Known {
 
 impl Known {
     fn of(name: &[u8]) -> Self {
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        let is = |known: &[u8]| is_same_name(name, known);
         match name.len() {
             4 if is(b"host") => Self::Host,
             13 if is(b"authorization") => Self::Authorization,
@@ -172,6 +172,27 @@ impl Known {
             2 if is(b"te") => Self::Unusual,
             _ => Self::Other,
         }
+    }
+}
+
+/// Whether a name is that of a field, in whatever letters it is written. It has only bytes that may stand there: those that differ
+/// in the bit of small letters alone are letters, and eight are looked at at once.
+#[inline]
+fn is_same_name(name: &[u8], known: &[u8]) -> bool {
+    const SMALL: u8 = 0x20;
+    const ALL_SMALL: u64 = u64::from_ne_bytes([SMALL; 8]);
+    let is_same = |one: &[u8; 8], other: &[u8; 8]| {
+        u64::from_ne_bytes(*one) | ALL_SMALL == u64::from_ne_bytes(*other) | ALL_SMALL
+    };
+    if name.len() != known.len() {
+        return false;
+    }
+    match (name.last_chunk(), known.last_chunk()) {
+        (Some(last), Some(known_last)) => {
+            let mut eights = name.as_chunks().0.iter().zip(known.as_chunks().0);
+            is_same(last, known_last) && eights.all(|(one, other)| is_same(one, other))
+        }
+        _ => name.iter().zip(known).all(|(one, other)| one | SMALL == other | SMALL),
     }
 }
 
@@ -418,6 +439,23 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn names_are_the_same_in_whatever_letters(
+            name in "[a-cA-C0-9_-]{0,20}",
+            other in "[a-c0-9_~^.-]{0,20}",
+            (place, shift) in (0..20_usize, 0..3_u8),
+        ) {
+            let small = name.to_ascii_lowercase();
+            prop_assert!(is_same_name(name.as_bytes(), small.as_bytes()));
+            let mut nearly = small.into_bytes();
+            if let Some(byte) = nearly.get_mut(place) {
+                *byte = byte.wrapping_add(shift);
+            }
+            for known in [nearly.as_slice(), other.as_bytes()] {
+                prop_assert_eq!(is_same_name(name.as_bytes(), known), name.as_bytes().eq_ignore_ascii_case(known));
+            }
+        }
+
         #[test]
         fn printable_bytes_are_counted_up_to_the_first_other_one(
             bytes in prop::collection::vec(prop_oneof![8 => b' '..=b'~', 1 => any::<u8>()], 0..60),
