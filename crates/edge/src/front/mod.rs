@@ -37,7 +37,7 @@ use crate::tls::{HANDSHAKE_TIMEOUT, Tls};
 use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use ipse_model::Address;
-use pending::{Pending, Verdicts};
+use pending::{HELD_NS, Pending, Verdicts};
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -57,9 +57,6 @@ use turn::Turn;
 const EVENTS: usize = 64;
 /// How often it is looked who has stayed too long, in milliseconds.
 const SWEEP_EVERY_MS: u64 = 1_000;
-/// Questions wait for others for so many turns at most, and for so long if nothing else happens.
-const HELD_TURNS: usize = 128;
-const HELD_NS: i64 = 1_000_000;
 /// What events of the mailbox are marked with; those of doors follow, and then those of connections.
 const MAIL: u64 = 0;
 const FIRST_DOOR: u64 = 1;
@@ -106,10 +103,6 @@ struct Front<S, P: Prompt> {
     unread: Vec<usize>,
     turn: Turn<P>,
     verdicts: Arc<Verdicts<P::Verdict>>,
-    /// How many times somebody was asked who has not answered yet.
-    deciding: usize,
-    /// For how many turns there have been questions that are not asked yet.
-    held_turns: usize,
     swept_ms: u64,
 }
 
@@ -144,8 +137,6 @@ where
             unread: Vec::new(),
             turn: Turn::new(Arc::clone(prompt)),
             verdicts: Arc::default(),
-            deciding: 0,
-            held_turns: 0,
             swept_ms: 0,
         };
         epoll::add(&front.epoll, &**mailbox, EventData::new_u64(MAIL), EventFlags::IN)?;
@@ -186,9 +177,8 @@ where
                     break;
                 }
             }
-            if events.is_empty() && !self.turn.questions.is_empty() {
-                // Nobody else will join those who wait.
-                self.held_turns = HELD_TURNS;
+            if events.is_empty() {
+                self.turn.questions.wait_for_nobody();
             }
             if !self.unread.is_empty() {
                 for connection in std::mem::take(&mut self.unread) {

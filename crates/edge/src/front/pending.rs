@@ -1,7 +1,7 @@
 //! Requests that somebody else decides. Their connections wait for that, and the loop goes on.
 
+use super::Front;
 use super::request::Came;
-use super::{Front, HELD_TURNS};
 use crate::fault::HttpFault;
 use crate::prompt::Prompt;
 use crate::reply::Reply;
@@ -11,6 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Questions wait for others for so many turns at most, and for so long if nothing else happens.
+const HELD_TURNS: usize = 128;
+pub(super) const HELD_NS: i64 = 1_000_000;
 /// How long a loop that ends waits for verdicts.
 const LAST_VERDICTS_WITHIN_MS: u64 = 1_000;
 /// Nothing is waited for, and of a peer that is gone it is told once.
@@ -42,11 +45,15 @@ impl<V> Default for Verdicts<V> {
     }
 }
 
-/// What is to be asked at the end of a turn.
+/// What is to be asked at the end of a turn, or of one soon after.
 #[derive(Default)]
 pub(super) struct Questions {
     asked: Vec<Asked>,
     last: u64,
+    /// How many times somebody was asked who has not answered yet.
+    deciding: usize,
+    /// For how many turns there have been questions that are not asked yet.
+    held_turns: usize,
 }
 
 /// What was read of a connection, as far as that is known.
@@ -76,6 +83,33 @@ impl Questions {
         let Reading { is_full, is_last } = reading;
         Pending { number: self.last, body, rest, is_full, is_last, is_stirred: false }
     }
+
+    /// Nothing happens: nobody else will join those who wait.
+    pub(super) fn wait_for_nobody(&mut self) {
+        if !self.is_empty() {
+            self.held_turns = HELD_TURNS;
+        }
+    }
+
+    /// A turn ends: what is to be asked now. Who comes while others are being decided waits for that, though not long, and not
+    /// at the end of all: to ask costs much, and hardly more for many.
+    fn due(&mut self, is_end: bool) -> Option<Vec<Asked>> {
+        if self.is_empty() {
+            return None;
+        }
+        if self.deciding > 0 && self.held_turns < HELD_TURNS && !is_end {
+            self.held_turns += 1;
+            return None;
+        }
+        self.held_turns = 0;
+        self.deciding += 1;
+        Some(std::mem::take(&mut self.asked))
+    }
+
+    /// What was asked in one step is decided.
+    fn decided(&mut self) {
+        self.deciding -= 1;
+    }
 }
 
 impl<S, F, P> Front<S, P>
@@ -84,19 +118,9 @@ where
     F: Future<Output = Reply> + Send + 'static,
     P: Prompt,
 {
-    /// Has the requests decided that somebody else decides. Who comes while others are being decided waits for that, though not
-    /// long: to ask costs much, and hardly more for many.
+    /// Has the requests decided that somebody else decides.
     pub(super) fn ask_elsewhere(&mut self) {
-        if self.turn.questions.is_empty() {
-            return;
-        }
-        if self.deciding > 0 && self.held_turns < HELD_TURNS && !self.house.is_closing() {
-            self.held_turns += 1;
-            return;
-        }
-        self.held_turns = 0;
-        self.deciding += 1;
-        let asked = std::mem::take(&mut self.turn.questions.asked);
+        let Some(asked) = self.turn.questions.due(self.house.is_closing()) else { return };
         let deciding = self.turn.prompt.decide(&mut self.turn.decided);
         let (verdicts, mailbox) = (Arc::clone(&self.verdicts), Arc::clone(&self.mailbox));
         self.runtime.spawn(async move {
@@ -120,7 +144,7 @@ where
     pub(super) fn conclude_all(&mut self) {
         let all = std::mem::take(&mut *self.verdicts.0.lock().unwrap_or_else(PoisonError::into_inner));
         for (asked, verdicts) in all {
-            self.deciding -= 1;
+            self.turn.questions.decided();
             for ((connection, number), verdict) in asked.into_iter().zip(verdicts) {
                 self.conclude(connection, number, verdict);
             }
@@ -183,5 +207,56 @@ where
             self.mailbox.take();
             self.conclude_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(questions: &mut Questions) {
+        let reading = Reading { is_full: false, is_last: false };
+        questions.add(7, Vec::new(), Vec::new(), reading);
+    }
+
+    fn due(questions: &mut Questions) -> Option<usize> {
+        questions.due(false).map(|asked| asked.len())
+    }
+
+    /// Questions of whom one is being decided.
+    fn asked_once() -> Questions {
+        let mut questions = Questions::default();
+        assert_eq!(due(&mut questions), None);
+        add(&mut questions);
+        assert_eq!(due(&mut questions), Some(1), "where nobody decides, nobody is waited for");
+        questions
+    }
+
+    #[test]
+    fn what_comes_while_others_are_decided_is_asked_together() {
+        let mut questions = asked_once();
+        for _ in 0..10 {
+            add(&mut questions);
+            assert_eq!(due(&mut questions), None);
+        }
+        questions.decided();
+        assert_eq!(due(&mut questions), Some(10));
+        assert_eq!(due(&mut questions), None);
+    }
+
+    #[test]
+    fn nobody_waits_long_for_others() {
+        let mut questions = asked_once();
+        // What happened while nothing was to be asked says nothing about what comes then.
+        questions.wait_for_nobody();
+        add(&mut questions);
+        (0..HELD_TURNS).for_each(|_| assert_eq!(due(&mut questions), None));
+        assert_eq!(due(&mut questions), Some(1));
+        add(&mut questions);
+        assert_eq!(due(&mut questions), None);
+        questions.wait_for_nobody();
+        assert_eq!(due(&mut questions), Some(1));
+        add(&mut questions);
+        assert_eq!(questions.due(true).map(|asked| asked.len()), Some(1), "at the end");
     }
 }
