@@ -168,7 +168,7 @@ where
             .into_iter()
             .map(|door| {
                 let (house, crowd, stages) = at(&house);
-                tokio::spawn(quic::accept(door, house, crowd, stages))
+                tokio::spawn(quic::accept(door, house, crowd, prompt.clone(), stages))
             })
             .collect();
         stop.await;
@@ -351,7 +351,7 @@ impl<S> House<S> {
     }
 
     /// What every answer on a line tells, as lines of HTTP/1.
-    fn told_on(&self, line: &Line) -> Vec<u8> {
+    pub(crate) fn told_on(&self, line: &Line) -> Vec<u8> {
         let mut lines = Vec::new();
         for (name, value) in told(self, line, line.tls.is_some()) {
             lines.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
@@ -372,6 +372,11 @@ impl<S> House<S> {
     /// has as many as they may.
     pub(crate) fn seat(&self, crowd: &Arc<Crowd>, caller: Address) -> Result<Option<Seat>, TooMany> {
         if self.trust.is_trusted(caller) { Ok(None) } else { crowd.seat(caller).map(Some).ok_or(TooMany) }
+    }
+
+    /// The value of `date`.
+    pub(crate) fn date(&self, now: Now) -> HeaderValue {
+        self.date.at(now)
     }
 
     /// Whether callers of HTTP/1 are told that their connection ends with the answer.
@@ -478,7 +483,7 @@ where
     }
     // For HTTP/1 hyper does it.
     if version >= Version::HTTP_2 {
-        reply.headers_mut().insert(header::DATE, house.date.at(now));
+        reply.headers_mut().insert(header::DATE, house.date(now));
     }
     mark(reply, &method)
 }

@@ -20,11 +20,15 @@ mod pending;
 mod request;
 mod session;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod turn;
 
 pub(crate) use guest::{Beginning, Guest, Socket, Stay};
+pub(crate) use head::Head;
 pub(crate) use mailbox::Mailbox;
+pub(crate) use request::client;
+pub(crate) use session::{answer_fields, end_of_head};
+pub(crate) use turn::{complete, reply_bytes};
 
 use crate::crowd::Crowd;
 use crate::idle::LIFETIME;

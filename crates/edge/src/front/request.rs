@@ -3,11 +3,11 @@
 use super::head::{Head, Outline};
 use super::pending::Reading;
 use super::turn::Turn;
-use super::{Beginning, Guest, Resting, session};
+use super::{Beginning, Resting, session};
 use crate::clock::Stopwatch;
 use crate::http2::hpack::Block;
 use crate::prompt::{Ask, Prompt};
-use crate::serve::House;
+use crate::serve::{House, Line};
 use http::Version;
 use ipse_model::{Client, HttpVersion, Now};
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl<P: Prompt> Turn<P> {
         let Resting { guest, http2, .. } = resting;
         let Some(session) = http2.as_deref_mut() else {
             let head = Head::read(&self.input[bytes.clone()], &mut self.fields)?;
-            let client = client(house, guest, &head, HttpVersion::Http11)?;
+            let client = client(house, &guest.line, &head, HttpVersion::Http11, || guest.socket.rtt_ms())?;
             let outline = head.outline;
             return Some(Request {
                 head: bytes,
@@ -82,7 +82,8 @@ impl<P: Prompt> Turn<P> {
                 let is_simple = stream.is_whole && session.has_room() && !is_cut;
                 let head = is_simple.then(|| Head::of_block(bytes, fields, b"https")).flatten();
                 if let Some(head) = head
-                    && let Some(client) = client(house, guest, &head, HttpVersion::Http2)
+                    && let Some(client) =
+                        client(house, &guest.line, &head, HttpVersion::Http2, || guest.socket.rtt_ms())
                 {
                     let (begin, outline) = (self.heads.len(), head.outline);
                     self.heads.extend_from_slice(bytes);
@@ -119,15 +120,21 @@ impl Request {
 }
 
 /// Who asks. Once a proxy speaks for the caller, the round trip to the proxy says nothing about them, and is not asked for.
-fn client<S>(house: &House<S>, guest: &Guest, head: &Head<'_>, version: HttpVersion) -> Option<Client> {
+pub(crate) fn client<S>(
+    house: &House<S>,
+    line: &Line,
+    head: &Head<'_>,
+    version: HttpVersion,
+    rtt_ms: impl FnOnce() -> Option<u32>,
+) -> Option<Client> {
     // What a proxy received by HTTPS is answered with one more field.
-    if house.hsts.is_some() && guest.line.tls.is_none() && head.scheme == Some(b"https") {
+    if house.hsts.is_some() && line.tls.is_none() && head.scheme == Some(b"https") {
         return None;
     }
-    let mut connection = guest.line.facts(Some(version), None);
+    let mut connection = line.facts(Some(version), None);
     let reported = house.trust.reported(&connection, head);
-    if reported.is_none() && guest.line.introduced.is_none() {
-        connection.rtt_ms = guest.socket.rtt_ms();
+    if reported.is_none() && line.introduced.is_none() {
+        connection.rtt_ms = rtt_ms();
     }
     Some(house.trust.client_of(reported.as_ref(), &connection, head))
 }

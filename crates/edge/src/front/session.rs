@@ -21,6 +21,7 @@ const MOST_ROOM: u32 = 0x7fff_ffff;
 /// More settings than this are not plain, in bytes.
 const MOST_SETTINGS: usize = 256;
 const SETTING_BYTES: usize = 6;
+const STATUS: &[u8] = b":status";
 /// Settings by their numbers.
 const TABLE_BYTES: u16 = 1;
 const ENABLE_PUSH: u16 = 2;
@@ -296,26 +297,33 @@ fn write_answer(stream: u32, head: &[u8], body: &[u8], output: &mut Vec<u8>) {
 }
 
 /// Writes lines of a head of HTTP/1 as fields of HTTP/2.
-fn write_lines(block: &mut Vec<u8>, mut lines: &[u8]) {
-    const STATUS: &[u8] = b"HTTP/1.1 ";
+fn write_lines(block: &mut Vec<u8>, lines: &[u8]) {
     /// `:status` 200 among the fields that everybody knows.
     const STATUS_200: u8 = 0x88;
-    while let Some(end) = memchr(b'\n', lines) {
-        let line = &lines[..end.saturating_sub(1)];
-        lines = &lines[end + 1..];
-        if let Some(status) = line.strip_prefix(STATUS) {
-            match status.get(..3) {
-                Some(b"200") | None => block.push(STATUS_200),
-                Some(status) => write_literal(block, b":status", status),
-            }
-        } else if let Some(colon) = memchr(b':', line) {
-            write_literal(block, &line[..colon], line.get(colon + 2..).unwrap_or_default());
+    for (name, value) in answer_fields(lines) {
+        match (name, value) {
+            (STATUS, b"200") => block.push(STATUS_200),
+            _ => write_literal(block, name, value),
         }
     }
 }
 
+/// Lines of a head of HTTP/1 as fields of later versions.
+pub(crate) fn answer_fields(mut lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', lines)?;
+        let line = &lines[..end.saturating_sub(1)];
+        lines = &lines[end + 1..];
+        if let Some(status) = line.strip_prefix(b"HTTP/1.1 ") {
+            return Some((STATUS, status.get(..3).unwrap_or(status)));
+        }
+        let colon = memchr(b':', line)?;
+        Some((&line[..colon], line.get(colon + 2..).unwrap_or_default()))
+    })
+}
+
 /// Where the head of an answer of HTTP/1 ends.
-fn end_of_head(answer: &[u8]) -> usize {
+pub(crate) fn end_of_head(answer: &[u8]) -> usize {
     const END: &[u8] = b"\r\n\r\n";
     find(answer, END).map_or(answer.len(), |end| end + END.len())
 }

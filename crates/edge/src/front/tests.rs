@@ -29,14 +29,14 @@ const LARGE: &str = "GET /at-once1000000 HTTP/1.1\r\nhost: x\r\n\r\n";
 
 /// Answers what begins with `/at-once`, with as many bytes as stand behind it, and has what begins with `/elsewhere/` decided.
 #[derive(Default)]
-struct Quick {
-    fails_to_keep: AtomicBool,
+pub(crate) struct Quick {
+    pub(crate) fails_to_keep: AtomicBool,
     /// How often somebody else was asked.
     asked: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Decided {
+pub(crate) struct Decided {
     foreseen: Vec<Vec<u8>>,
     kept: usize,
     questions: Vec<String>,

@@ -4,14 +4,14 @@ use super::guest::Sent;
 use super::pending::{Questions, Reading};
 use super::request::{Came, leave};
 use super::session;
-use super::{Beginning, Front, Guest, Resting};
+use super::{Beginning, Front, Resting};
 use crate::fault::HttpFault;
 use crate::fields::Field;
 use crate::http1::Next;
 use crate::http2::hpack::Block;
 use crate::prompt::{Draft, Prompt, Said};
 use crate::reply::{MARK, Reply, date, mark};
-use crate::serve::{House, Visit, tell};
+use crate::serve::{House, Line, Visit, tell};
 use crate::wire::http1_bytes;
 use http::Method;
 use ipse_model::{Now, write_number};
@@ -157,17 +157,11 @@ impl<P: Prompt> Turn<P> {
         stream: Option<session::Stream>,
         reply: Reply,
     ) {
-        let reply = self.reply_bytes(house, &resting.guest, reply);
+        let reply = reply_bytes(house, &resting.guest.line, self.date.as_bytes(), reply);
         match (stream, &mut resting.http2) {
             (Some(stream), Some(session)) => session.write_whole(stream, &reply, &mut self.output),
             _ => self.output.extend_from_slice(&reply),
         }
-    }
-
-    /// What nobody has drafted, as HTTP/1 has it.
-    fn reply_bytes<S>(&self, house: &House<S>, guest: &Guest, mut reply: Reply) -> Vec<u8> {
-        tell(house, &guest.line, guest.line.tls.is_some(), &mut reply);
-        http1_bytes(mark(reply, &Method::GET), Some(self.date.as_bytes()), false)
     }
 
     pub(super) fn tell_time(&mut self, now: Now) {
@@ -184,7 +178,7 @@ impl<P: Prompt> Turn<P> {
             output.extend_from_slice(lines);
         }
         write_length(output, body.len());
-        write_date(output, date);
+        write_date(output, date.as_bytes());
         output.extend_from_slice(b"\r\n");
         output.extend_from_slice(body);
     }
@@ -192,10 +186,7 @@ impl<P: Prompt> Turn<P> {
     /// The same by HTTP/2.
     fn write_http2(&mut self, resting: &mut Resting, stream: session::Stream) {
         let Self { draft: Draft { head, body }, output, date, .. } = self;
-        head.extend_from_slice(&resting.guest.line.told);
-        write_date(head, date);
-        head.extend_from_slice(MARK);
-        write_length(head, body.len());
+        complete(head, &resting.guest.line.told, date.as_bytes(), body.len());
         if let Some(session) = &mut resting.http2 {
             session.write(stream, head, body, output);
         }
@@ -215,10 +206,25 @@ fn write_length(head: &mut Vec<u8>, length: usize) {
     head.extend_from_slice(b"\r\n");
 }
 
-fn write_date(head: &mut Vec<u8>, date: &str) {
+fn write_date(head: &mut Vec<u8>, date: &[u8]) {
     head.extend_from_slice(b"date: ");
-    head.extend_from_slice(date.as_bytes());
+    head.extend_from_slice(date);
     head.extend_from_slice(b"\r\n");
+}
+
+/// Adds to the lines of a drafted head what is told to all on such a line, and what the edge adds to every answer, in the order
+/// in which it does that for later versions of HTTP.
+pub(crate) fn complete(head: &mut Vec<u8>, told: &[u8], date: &[u8], length: usize) {
+    head.extend_from_slice(told);
+    write_date(head, date);
+    head.extend_from_slice(MARK);
+    write_length(head, length);
+}
+
+/// What nobody has drafted, as HTTP/1 has it.
+pub(crate) fn reply_bytes<S>(house: &House<S>, line: &Line, date: &[u8], mut reply: Reply) -> Vec<u8> {
+    tell(house, line, line.tls.is_some(), &mut reply);
+    http1_bytes(mark(reply, &Method::GET), Some(date), false)
 }
 
 impl<S, F, P> Front<S, P>
@@ -407,7 +413,8 @@ where
         now: Now,
     ) -> bool {
         let Some(resting) = self.connections[connection].as_mut() else { return false };
-        let failure = self.turn.reply_bytes(&self.house, &resting.guest, failed.clone());
+        let date = self.turn.date.as_bytes();
+        let failure = reply_bytes(&self.house, &resting.guest.line, date, failed.clone());
         if !resting.guest.is_http2() {
             return self.send(connection, &failure.repeat(requests), Some(now));
         }

@@ -63,9 +63,7 @@ impl Decoder {
         most_bytes: usize,
         block: &mut Block,
     ) -> Result<(), Broken> {
-        block.bytes.clear();
-        block.fields.clear();
-        block.is_cut = false;
+        block.clear();
         let mut may_resize = true;
         while let Some(first) = input.first() {
             let is_resize = first & 0xe0 == 0x20;
@@ -88,10 +86,10 @@ impl Decoder {
                     let (mut name_room, mut value_room) =
                         (std::mem::take(&mut self.name), std::mem::take(&mut self.value));
                     let named = match index {
-                        0 => text(&mut input, &mut name_room)?,
+                        0 => text(&mut input, 7, &mut name_room)?,
                         index => self.known(index)?.0,
                     };
-                    let value = text(&mut input, &mut value_room)?;
+                    let value = text(&mut input, 7, &mut value_room)?;
                     block.add(named, value, most_bytes);
                     let kept = is_kept.then(|| Known {
                         text: [named, value].concat().into_boxed_slice(),
@@ -139,7 +137,14 @@ impl Decoder {
 }
 
 impl Block {
-    fn add(&mut self, name: &[u8], value: &[u8], most_bytes: usize) {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+        self.is_cut = false;
+    }
+
+    /// Adds a field, unless there are more than so many bytes already.
+    pub(crate) fn add(&mut self, name: &[u8], value: &[u8], most_bytes: usize) {
         if self.bytes.len() > most_bytes {
             self.is_cut = true;
             return;
@@ -159,16 +164,18 @@ impl Block {
 pub(crate) fn write_literal(block: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     block.push(0);
     for text in [name, value] {
-        write_length(block, text.len());
+        write_number(block, 0, 7, text.len());
         block.extend_from_slice(text);
     }
 }
 
-fn write_length(block: &mut Vec<u8>, length: usize) {
-    let Some(mut rest) = length.checked_sub(0x7f) else {
-        return block.push(u8::try_from(length).unwrap_or_default());
+/// Writes a number whose first bits stand in the last ones of a byte, so many, behind what else that byte says.
+pub(crate) fn write_number(block: &mut Vec<u8>, first: u8, bits: u32, number: usize) {
+    let most = u8::MAX >> (u8::BITS - bits);
+    let Some(mut rest) = number.checked_sub(most.into()) else {
+        return block.push(first | u8::try_from(number).unwrap_or_default());
     };
-    block.push(0x7f);
+    block.push(first | most);
     while rest >= 0x80 {
         block.push(0x80 | u8::try_from(rest & 0x7f).unwrap_or_default());
         rest >>= 7;
@@ -188,7 +195,7 @@ fn length_bytes(length: usize) -> usize {
 }
 
 /// A number whose first bits stand in so many bits of the next byte.
-fn number(input: &mut &[u8], bits: u32) -> Result<usize, Broken> {
+pub(crate) fn number(input: &mut &[u8], bits: u32) -> Result<usize, Broken> {
     let (first, mut rest) = input.split_first().ok_or(Broken)?;
     let most = (1_usize << bits) - 1;
     let mut number = usize::from(*first) & most;
@@ -212,10 +219,15 @@ fn number(input: &mut &[u8], bits: u32) -> Result<usize, Broken> {
     Ok(number)
 }
 
-/// A text, which stands in the input or, if it was packed, in the room for it.
-fn text<'a, 'b: 'a>(input: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], Broken> {
-    let is_packed = input.first().ok_or(Broken)? & 0x80 != 0;
-    let length = number(input, 7)?;
+/// A text, which stands in the input or, if it was packed, in the room for it. Its length begins in so many bits of a byte, and
+/// the bit before them says whether it is packed.
+pub(crate) fn text<'a, 'b: 'a>(
+    input: &mut &'b [u8],
+    bits: u32,
+    room: &'a mut Vec<u8>,
+) -> Result<&'a [u8], Broken> {
+    let is_packed = input.first().ok_or(Broken)? & (1 << bits) != 0;
+    let length = number(input, bits)?;
     let (text, rest) = input.split_at_checked(length).ok_or(Broken)?;
     *input = rest;
     if !is_packed {

@@ -1,12 +1,13 @@
 //! Quinn's streams as h3 reads them, with an end: h3 keeps a frame until it is whole, however long a peer says that it
-//! will be.
+//! will be. Who can answer plain requests at once sees them first.
 
 use bytes::{Buf, Bytes};
 use h3::error::Code;
 use h3::quic::{
-    self, BidiStream, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, StreamErrorIncoming,
-    StreamId, WriteBuf,
+    self, BidiStream, ConnectionErrorIncoming, OpenStreams, RecvStream, SendStream, SendStreamUnframed,
+    StreamErrorIncoming, StreamId, WriteBuf,
 };
+use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
 /// The most that one request may be, its body included: those that are taken are small.
@@ -14,8 +15,32 @@ const REQUEST_BYTES: usize = 128 * 1024;
 /// The most that may come on a stream of the connection itself, such as one that tells priorities again and again.
 const CONTROL_BYTES: usize = 1024 * 1024;
 
+/// As many requests of one connection are answered in one turn: others wait for theirs.
+const REQUESTS_AT_ONCE: usize = 16;
+
 /// A connection whose streams have an end.
-pub(super) struct Capped(pub(super) h3_quinn::Connection);
+pub(super) struct Capped {
+    connection: h3_quinn::Connection,
+    attendant: Option<Box<dyn Attendant>>,
+}
+
+/// A stream on which a peer asks.
+pub(super) type Stream = Reading<h3_quinn::BidiStream<Bytes>>;
+
+/// Whoever sees requests before the library does.
+pub(super) trait Attendant: Send {
+    /// Takes a request that is to be answered, or gives it back.
+    fn attend(&mut self, stream: Stream, cx: &mut Context<'_>) -> Option<Stream>;
+
+    /// Answers what was taken.
+    fn end_turn(&mut self, cx: &mut Context<'_>);
+}
+
+impl Capped {
+    pub(super) fn new(connection: quinn::Connection, attendant: Option<Box<dyn Attendant>>) -> Self {
+        Self { connection: h3_quinn::Connection::new(connection), attendant }
+    }
+}
 
 /// What is read from a stream, as long as it is not too much.
 ///
@@ -27,19 +52,29 @@ pub(super) struct Reading<S> {
     left: usize,
     /// Whether a read waits for bytes.
     waits: bool,
+    /// What was read by somebody who has left it to others.
+    before: VecDeque<Result<Option<Bytes>, StreamErrorIncoming>>,
 }
 
 impl<S: RecvStream<Buf = Bytes>> Reading<S> {
     /// Takes a stream of which nothing was read.
     fn new(stream: S, left: usize) -> Self {
-        Self { id: stream.recv_id(), stream, left, waits: false }
+        Self { id: stream.recv_id(), stream, left, waits: false, before: VecDeque::new() }
     }
-}
 
-impl<S: RecvStream<Buf = Bytes>> RecvStream for Reading<S> {
-    type Buf = Bytes;
+    /// All that comes on a stream, if it has come in one piece. It can be read all the same.
+    pub(super) fn whole(&mut self, cx: &mut Context<'_>) -> Option<Bytes> {
+        let Poll::Ready(first) = self.poll_data(cx) else { return None };
+        let came = first.as_ref().ok().and_then(Clone::clone);
+        self.before.push_back(first);
+        let came = came?;
+        let Poll::Ready(second) = self.read(cx) else { return None };
+        let is_end = matches!(second, Ok(None));
+        self.before.push_back(second);
+        is_end.then_some(came)
+    }
 
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
         let polled = self.stream.poll_data(cx);
         self.waits = polled.is_pending();
         let Some(bytes) = ready!(polled)? else { return Poll::Ready(Ok(None)) };
@@ -50,6 +85,17 @@ impl<S: RecvStream<Buf = Bytes>> RecvStream for Reading<S> {
         };
         self.left = left;
         Poll::Ready(Ok(Some(bytes)))
+    }
+}
+
+impl<S: RecvStream<Buf = Bytes>> RecvStream for Reading<S> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        match self.before.pop_front() {
+            Some(before) => Poll::Ready(before),
+            None => self.read(cx),
+        }
     }
 
     fn stop_sending(&mut self, code: u64) {
@@ -86,6 +132,16 @@ impl<B: Buf, S: SendStream<B>> SendStream<B> for Reading<S> {
     }
 }
 
+impl<B: Buf, S: SendStreamUnframed<B>> SendStreamUnframed<B> for Reading<S> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        self.stream.poll_send(cx, bytes)
+    }
+}
+
 impl<B: Buf, S: BidiStream<B, RecvStream: RecvStream<Buf = Bytes>> + RecvStream<Buf = Bytes>> BidiStream<B>
     for Reading<S>
 {
@@ -94,7 +150,8 @@ impl<B: Buf, S: BidiStream<B, RecvStream: RecvStream<Buf = Bytes>> + RecvStream<
 
     fn split(self) -> (Self::SendStream, Self::RecvStream) {
         let (sending, receiving) = self.stream.split();
-        (sending, Reading { stream: receiving, id: self.id, left: self.left, waits: self.waits })
+        let Self { id, left, waits, before, .. } = self;
+        (sending, Reading { stream: receiving, id, left, waits, before })
     }
 }
 
@@ -106,7 +163,7 @@ impl quic::Connection<Bytes> for Capped {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
-        let accepted = ready!(quic::Connection::<Bytes>::poll_accept_recv(&mut self.0, cx));
+        let accepted = ready!(quic::Connection::<Bytes>::poll_accept_recv(&mut self.connection, cx));
         Poll::Ready(accepted.map(|stream| Reading::new(stream, CONTROL_BYTES)))
     }
 
@@ -114,20 +171,45 @@ impl quic::Connection<Bytes> for Capped {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
-        let accepted = ready!(quic::Connection::<Bytes>::poll_accept_bidi(&mut self.0, cx));
-        Poll::Ready(accepted.map(|stream| Reading::new(stream, REQUEST_BYTES)))
+        let Self { connection, attendant } = self;
+        let Some(attendant) = attendant else { return accept(connection, cx) };
+        let mut answered = 0;
+        let shown = loop {
+            let stream = match accept(connection, cx) {
+                Poll::Ready(Ok(stream)) => stream,
+                nothing => break nothing,
+            };
+            if let Some(stream) = attendant.attend(stream, cx) {
+                break Poll::Ready(Ok(stream));
+            }
+            answered += 1;
+            if answered == REQUESTS_AT_ONCE {
+                cx.waker().wake_by_ref();
+                break Poll::Pending;
+            }
+        };
+        attendant.end_turn(cx);
+        shown
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        Opener(quic::Connection::<Bytes>::opener(&self.0))
+        Opener(quic::Connection::<Bytes>::opener(&self.connection))
     }
+}
+
+fn accept(
+    connection: &mut h3_quinn::Connection,
+    cx: &mut Context<'_>,
+) -> Poll<Result<Stream, ConnectionErrorIncoming>> {
+    let accepted = ready!(quic::Connection::<Bytes>::poll_accept_bidi(connection, cx));
+    Poll::Ready(accepted.map(|stream| Reading::new(stream, REQUEST_BYTES)))
 }
 
 /// Opens streams of ours.
 pub(super) struct Opener(h3_quinn::OpenStreams);
 
 macro_rules! opens_streams {
-    ($name:ident) => {
+    ($name:ident, $opener:tt) => {
         impl OpenStreams<Bytes> for $name {
             type BidiStream = Reading<h3_quinn::BidiStream<Bytes>>;
             type SendStream = h3_quinn::SendStream<Bytes>;
@@ -136,7 +218,7 @@ macro_rules! opens_streams {
                 &mut self,
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
-                let opened = ready!(OpenStreams::<Bytes>::poll_open_bidi(&mut self.0, cx));
+                let opened = ready!(OpenStreams::<Bytes>::poll_open_bidi(&mut self.$opener, cx));
                 Poll::Ready(opened.map(|stream| Reading::new(stream, REQUEST_BYTES)))
             }
 
@@ -144,17 +226,17 @@ macro_rules! opens_streams {
                 &mut self,
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
-                OpenStreams::<Bytes>::poll_open_send(&mut self.0, cx)
+                OpenStreams::<Bytes>::poll_open_send(&mut self.$opener, cx)
             }
 
             fn close(&mut self, code: Code, reason: &[u8]) {
-                OpenStreams::<Bytes>::close(&mut self.0, code, reason);
+                OpenStreams::<Bytes>::close(&mut self.$opener, code, reason);
             }
         }
     };
 }
-opens_streams!(Capped);
-opens_streams!(Opener);
+opens_streams!(Capped, connection);
+opens_streams!(Opener, 0);
 
 #[cfg(test)]
 mod tests {
@@ -191,7 +273,7 @@ mod tests {
 
         let (mut sending, _receiving) = theirs.open_bi().await.unwrap();
         sending.write_all(b"begun").await.unwrap();
-        let mut connection = Capped(h3_quinn::Connection::new(ours));
+        let mut connection = Capped::new(ours, None);
         let mut stream = poll_fn(|cx| connection.poll_accept_bidi(cx)).await.unwrap();
         let id = stream.recv_id();
         assert_eq!(poll_fn(|cx| stream.poll_data(cx)).await.unwrap().unwrap(), "begun");

@@ -1,12 +1,15 @@
 //! HTTP/3: connections of QUIC at a door of datagrams, and the requests on them.
 
 mod capped;
+mod plain;
+mod qpack;
 mod session;
 mod upload;
 
 use crate::body::{RequestBody, read_rest, told_bytes};
 use crate::crowd::Crowd;
 use crate::idle::{Idle, Open};
+use crate::prompt::Prompt;
 use crate::reply::{Reply, has_a_length, whole};
 use crate::serve::{
     HEADER_TIMEOUT, HTTP_STREAMS, House, IDLE_TIMEOUT, Line, Stage, TooMany, Visit, answer, reached,
@@ -15,13 +18,15 @@ use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
 use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use bytes::Bytes;
-use capped::Capped;
+use capped::{Attendant, Capped};
 use futures_util::StreamExt;
+use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
 use h3::error::Code;
 use h3::server::RequestResolver;
 use http::{Response, header};
 use ipse_model::Address;
+use plain::{Passed, Porter, Slates};
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
@@ -32,7 +37,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Sleep;
 pub(crate) use upload::Upload;
 
@@ -88,16 +93,19 @@ fn transport() -> TransportConfig {
 }
 
 /// Lets callers in until it is time to stop.
-pub(crate) async fn accept<S, F>(
+pub(crate) async fn accept<S, F, P>(
     door: QuicDoor,
     house: Arc<House<S>>,
     crowd: Arc<Crowd>,
+    prompt: Option<Arc<P>>,
     mut stages: watch::Receiver<Stage>,
 ) where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
 {
     let QuicDoor(endpoint) = door;
+    let slates = prompt.as_ref().and_then(Slates::new);
     loop {
         let incoming = tokio::select! {
             biased;
@@ -117,7 +125,7 @@ pub(crate) async fn accept<S, F>(
             incoming.refuse();
             continue;
         };
-        let (house, crowd) = (Arc::clone(&house), Arc::clone(&crowd));
+        let (house, crowd, slates) = (Arc::clone(&house), Arc::clone(&crowd), slates.clone());
         let (stages, mut begun) = (stages.clone(), stages.clone());
         tokio::spawn(async move {
             let shaken = tokio::select! {
@@ -133,7 +141,7 @@ pub(crate) async fn accept<S, F>(
                 match house.seat(&crowd, peer) {
                     Ok(seat) => {
                         let presence = house.traffic.enter(Way::Quic);
-                        serve(connection, house, stages).await;
+                        serve(connection, house, slates, stages).await;
                         drop((seat, presence));
                     }
                     Err(TooMany) => {
@@ -158,21 +166,31 @@ async fn shake_hands(incoming: Incoming) -> Option<Connection> {
     tokio::time::timeout(HANDSHAKE_TIMEOUT, connecting).await.ok()?.ok()
 }
 
-async fn serve<S, F>(connection: Connection, house: Arc<House<S>>, mut stages: watch::Receiver<Stage>)
-where
+async fn serve<S, F, P>(
+    connection: Connection,
+    house: Arc<House<S>>,
+    slates: Option<Arc<Slates<P>>>,
+    mut stages: watch::Receiver<Stage>,
+) where
     S: Fn(Visit) -> F + Send + Sync + 'static,
     F: Future<Output = Reply> + Send + 'static,
+    P: Prompt,
 {
     let tls =
         connection.handshake_data().and_then(|facts| facts.downcast::<TlsFacts>().ok()).map(|facts| *facts);
     let peer = Address::new(connection.remote_address().ip());
-    let line = Line { tls, ..Line::from(peer) };
+    let mut line = Line { tls, ..Line::from(peer) };
+    line.told = house.told_on(&line);
+    let (line, idle, passed) = (Arc::new(line), Idle::default(), Arc::new(Passed::default()));
+    let (tell, mut unsent) = mpsc::unbounded_channel();
+    let attendant = slates.map(|slates| -> Box<dyn Attendant> {
+        Box::new(Porter::new((&house, &slates), (&connection, &line), (&idle, &passed), tell))
+    });
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEADER_LIST_BYTES.into());
     // A peer that lets us open no stream would be waited for for ever.
-    let building = builder.build(Capped(h3_quinn::Connection::new(connection.clone())));
+    let building = builder.build(Capped::new(connection.clone(), attendant));
     let Ok(Ok(mut http)) = tokio::time::timeout(HEADER_TIMEOUT, building).await else { return };
-    let idle = Idle::default();
     let mut requests = FuturesUnordered::new();
     let (mut brought, mut failed) = (0_usize, 0_usize);
     let mut last_call = stages.clone();
@@ -206,17 +224,18 @@ where
             () = left => break,
             time = ends.as_mut(), if !told => {
                 leaving = Some(Box::pin(tokio::time::sleep(time)));
-                if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
+                if http.shutdown(passed.end() + HTTP_STREAMS as usize).await.is_err() {
                     return;
                 }
             }
+            Some(unsent) = unsent.recv() => requests.push(Either::Left(unsent.send())),
             resolver = http.accept() => {
                 let Ok(Some(resolver)) = resolver else { break };
                 brought += 1;
-                requests.push(request(resolver, idle.asked(), &house, &line, &connection));
+                requests.push(Either::Right(request(resolver, idle.asked(), &house, &line, &connection)));
                 if brought >= REQUESTS && !told {
                     leaving = Some(Box::pin(tokio::time::sleep(PARTING)));
-                    if http.shutdown(HTTP_STREAMS as usize).await.is_err() {
+                    if http.shutdown(passed.end() + HTTP_STREAMS as usize).await.is_err() {
                         return;
                     }
                 }
@@ -225,7 +244,10 @@ where
     }
     // Nothing new is taken; what was begun is finished, unless it takes too long.
     let finishing = async {
-        let _ = http.shutdown(0).await;
+        let _ = http.shutdown(passed.end()).await;
+        while let Ok(unsent) = unsent.try_recv() {
+            requests.push(Either::Left(unsent.send()));
+        }
         while requests.next().await.is_some() {}
         // What was written is not there yet, and closing a connection throws away what is under way.
         let _ = tokio::time::timeout(PARTING.max(connection.rtt() * 4), connection.closed()).await;
@@ -254,8 +276,7 @@ where
     let (mut stream, receiving) = stream.split();
     let upload = Upload::begin(receiving, told_bytes(&request.headers)).await;
     let body = upload.as_ref().map_or_else(|_| RequestBody::empty(), |upload| Arc::clone(upload).into());
-    let rtt_ms = u32::try_from((connection.rtt().as_micros() + 500) / 1000).ok();
-    let (mut head, body) = whole(answer(house, line, rtt_ms, request, body).await);
+    let (mut head, body) = whole(answer(house, line, rtt_ms(connection), request, body).await);
     if has_a_length(head.status) {
         head.headers.entry(header::CONTENT_LENGTH).or_insert_with(|| body.len().into());
     }
@@ -276,6 +297,10 @@ where
     Outcome::Answered
 }
 
+fn rtt_ms(connection: &Connection) -> Option<u32> {
+    u32::try_from((connection.rtt().as_micros() + 500) / 1000).ok()
+}
+
 /// What became of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
@@ -288,7 +313,7 @@ fn code(code: Code) -> VarInt {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Nobody;
     use crate::client::{AddressHeader, Trust};
@@ -315,6 +340,20 @@ mod tests {
         S: Fn(Visit) -> F + Send + Sync + 'static,
         F: Future<Output = Reply> + Send + 'static,
     {
+        edge_until(std::future::pending(), service, None::<Arc<Nobody>>)
+    }
+
+    /// The same with somebody who answers at once, and until then.
+    pub(crate) fn edge_until<S, F, P>(
+        stop: impl Future<Output = ()> + Send + 'static,
+        service: S,
+        prompt: Option<Arc<P>>,
+    ) -> (SocketAddr, CertificateDer<'static>)
+    where
+        S: Fn(Visit) -> F + Send + Sync + 'static,
+        F: Future<Output = Reply> + Send + 'static,
+        P: Prompt,
+    {
         let certificates = Arc::new(Certificates::self_signed(vec!["localhost".to_owned()]).unwrap());
         let certificate = certificates.find(None).unwrap().cert[0].clone();
         let tls = Tls::new(&certificates).unwrap();
@@ -332,18 +371,18 @@ mod tests {
             },
             clock: Clock::system(),
             limits: ConnectionLimits { all: 10 * STRANGERS, each: 10 * STRANGERS },
-            drain: Duration::ZERO,
+            drain: Duration::from_secs(5),
             service,
-            prompt: None::<Arc<Nobody>>,
+            prompt,
             faults: Arc::new(|fault| Response::new(Full::from(format!("{fault:?}")))),
             secrecy: Secrecy::default(),
             traffic: Arc::default(),
         };
-        tokio::spawn(edge.run(std::future::pending(), std::future::pending()));
+        tokio::spawn(edge.run(stop, std::future::pending()));
         (address, certificate)
     }
 
-    fn client(certificate: &CertificateDer<'static>) -> Endpoint {
+    pub(crate) fn client(certificate: &CertificateDer<'static>) -> Endpoint {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(certificate.clone()).unwrap();
         let mut tls = rustls::ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -359,7 +398,7 @@ mod tests {
     }
 
     /// Carries datagrams between a client and the door, and says whether the door ever asked to come back.
-    async fn carry(middle: Socket, door: SocketAddr, told: tokio::sync::mpsc::UnboundedSender<bool>) {
+    async fn carry(middle: Socket, door: SocketAddr, told: mpsc::UnboundedSender<bool>) {
         let mut client = None;
         let mut datagram = [0; 2048];
         loop {
@@ -379,7 +418,7 @@ mod tests {
     async fn is_asked_to_come_back(door: SocketAddr, certificate: &CertificateDer<'static>) -> bool {
         let middle = Socket::bind("127.0.0.1:0").await.unwrap();
         let address = middle.local_addr().unwrap();
-        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (tell, mut told) = mpsc::unbounded_channel();
         let carrying = tokio::spawn(carry(middle, door, tell));
         client(certificate).connect(address, "localhost").unwrap().await.unwrap();
         carrying.abort();
@@ -409,7 +448,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_is_read_while_it_comes_and_what_is_left_of_it_does_no_harm() {
         const LIMIT: usize = 100;
-        let (begun, mut beginnings) = tokio::sync::mpsc::unbounded_channel();
+        let (begun, mut beginnings) = mpsc::unbounded_channel();
         let (door, certificate) = edge(move |visit: Visit| {
             let begun = begun.clone();
             async move {

@@ -1,0 +1,518 @@
+//! Plain requests of HTTP/3, answered where they come in: each is a head, and all that there is on its stream. The library is shown
+//! the others, and never learns of these.
+
+use super::Outcome;
+use super::capped::{Attendant, Stream};
+use super::qpack::{self, Unpacked};
+use crate::fault::HttpFault;
+use crate::front::{Head, answer_fields, client, complete, end_of_head, reply_bytes};
+use crate::http2::hpack::Block;
+use crate::idle::{Idle, Open};
+use crate::prompt::{Ask, Draft, Prompt, Said};
+use crate::reply::Reply;
+use crate::serve::{House, Line};
+use crate::wire::WRITE_TIMEOUT;
+use bytes::{Buf, Bytes};
+use h3::quic::{RecvStream, SendStream, SendStreamUnframed, StreamErrorIncoming};
+use http::Version;
+use ipse_model::{HttpVersion, Now};
+use quinn::Connection;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use tokio::sync::mpsc;
+
+/// Frames by their numbers.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+
+/// Whoever answers plain requests, and what they write on, which is used again and again by the connections of a door.
+pub(super) struct Slates<P: Prompt> {
+    prompt: Arc<P>,
+    clean: Mutex<Vec<Box<Slate<P>>>>,
+}
+
+/// One turn: what was read and decided, and the answers.
+struct Slate<P: Prompt> {
+    decided: P::Turn,
+    unpacked: Unpacked,
+    block: Block,
+    draft: Draft,
+    /// The answers, one behind the other.
+    output: Vec<u8>,
+    due: Vec<Due>,
+}
+
+/// An answer that leaves when everything is kept.
+struct Due {
+    stream: Stream,
+    answer: Range<usize>,
+    open: Open,
+}
+
+impl<P: Prompt> Slates<P> {
+    /// For those who answer at once; others are better asked for many together.
+    pub(super) fn new(prompt: &Arc<P>) -> Option<Arc<Self>> {
+        let slates = || Arc::new(Self { prompt: Arc::clone(prompt), clean: Mutex::default() });
+        prompt.answers_at_once().then(slates)
+    }
+
+    fn take(&self) -> Box<Slate<P>> {
+        let clean = self.clean.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        clean.unwrap_or_else(|| {
+            Box::new(Slate {
+                decided: P::Turn::default(),
+                unpacked: Unpacked::default(),
+                block: Block::default(),
+                draft: Draft::default(),
+                output: Vec::new(),
+                due: Vec::new(),
+            })
+        })
+    }
+
+    fn put(&self, slate: Box<Slate<P>>) {
+        self.clean.lock().unwrap_or_else(PoisonError::into_inner).push(slate);
+    }
+}
+
+/// How far the library knows what was asked on a connection.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// Set when the peer is told that the connection ends: then it is for the library to say which requests are too late.
+    is_over: AtomicBool,
+    answered: AtomicU64,
+    shown: AtomicU64,
+}
+
+impl Passed {
+    /// Has the library shown everything from now on. Says how many requests came behind the last that it knows of: a peer must
+    /// not be told that they were not answered.
+    pub(super) fn end(&self) -> usize {
+        self.is_over.store(true, Ordering::Relaxed);
+        let unseen = self.answered.load(Ordering::Relaxed).saturating_sub(self.shown.load(Ordering::Relaxed));
+        usize::try_from(unseen).unwrap_or(usize::MAX)
+    }
+}
+
+/// What there was no room for of an answer.
+pub(super) struct Unsent {
+    stream: Stream,
+    rest: Bytes,
+    _open: Open,
+}
+
+impl Unsent {
+    /// Sends it as there is room.
+    pub(super) async fn send(self) -> Outcome {
+        let Self { mut stream, mut rest, _open } = self;
+        let sending = poll_fn(|cx| poll_send(&mut stream, &mut rest, cx));
+        match tokio::time::timeout(WRITE_TIMEOUT, sending).await {
+            Ok(Ok(())) => Outcome::Answered,
+            _ => Outcome::Nothing,
+        }
+    }
+}
+
+/// Sends a whole answer, and that it ends.
+fn poll_send(
+    stream: &mut Stream,
+    rest: &mut impl Buf,
+    cx: &mut Context<'_>,
+) -> Poll<Result<(), StreamErrorIncoming>> {
+    while rest.has_remaining() {
+        ready!(stream.poll_send(cx, rest))?;
+    }
+    stream.poll_finish(cx)
+}
+
+/// Answers the plain requests of a connection.
+pub(super) struct Porter<S, P: Prompt> {
+    house: Arc<House<S>>,
+    line: Arc<Line>,
+    connection: Connection,
+    idle: Idle,
+    passed: Arc<Passed>,
+    unsent: mpsc::UnboundedSender<Box<Unsent>>,
+    slates: Arc<Slates<P>>,
+    /// What this turn is written on, if something was asked in it.
+    slate: Option<Box<Slate<P>>>,
+}
+
+impl<S: Send + Sync, P: Prompt> Porter<S, P> {
+    /// For a connection. What there is no room for of an answer is told elsewhere.
+    pub(super) fn new(
+        (house, slates): (&Arc<House<S>>, &Arc<Slates<P>>),
+        (connection, line): (&Connection, &Arc<Line>),
+        (idle, passed): (&Idle, &Arc<Passed>),
+        unsent: mpsc::UnboundedSender<Box<Unsent>>,
+    ) -> Self {
+        Self {
+            house: Arc::clone(house),
+            line: Arc::clone(line),
+            connection: connection.clone(),
+            idle: idle.clone(),
+            passed: Arc::clone(passed),
+            unsent,
+            slates: Arc::clone(slates),
+            slate: None,
+        }
+    }
+
+    /// Writes the answer to a request, if that is plain.
+    fn answer(&self, came: &[u8], slate: &mut Slate<P>) -> Option<Range<usize>> {
+        let Slate { decided, unpacked, block, draft, output, .. } = slate;
+        qpack::read(section(came)?, unpacked, block).ok()?;
+        let head = Head::of_block(&block.bytes, &block.fields, b"https")?;
+        let (now, stopwatch) = self.house.clock.begin();
+        let rtt_ms = || super::rtt_ms(&self.connection);
+        let client = client(&self.house, &self.line, &head, HttpVersion::Http3, rtt_ms)?;
+        let outline = head.outline;
+        let ask = Ask {
+            version: Version::HTTP_3,
+            target: outline.target.of(&block.bytes),
+            authorization: outline.authorization.map(|part| part.of(&block.bytes)),
+            client: &client,
+            now,
+            stopwatch: &stopwatch,
+            foreseen: None,
+        };
+        let said = catch_unwind(AssertUnwindSafe(|| {
+            draft.head.clear();
+            draft.body.clear();
+            self.slates.prompt.answer(&ask, decided, draft)
+        }));
+        let begin = output.len();
+        match said {
+            Ok(Said::Nothing) => return None,
+            Ok(Said::Answer) => {
+                let Draft { head, body } = draft;
+                complete(head, &self.line.told, self.house.date(now).as_bytes(), body.len());
+                write_answer(head, body, output);
+            }
+            // Who answers at once never says the first.
+            Ok(Said::Body) | Err(_) => {
+                self.write_reply((self.house.faults)(HttpFault::Panicked), now, output);
+            }
+        }
+        Some(begin..output.len())
+    }
+
+    /// Writes what nobody has drafted.
+    fn write_reply(&self, reply: Reply, now: Now, output: &mut Vec<u8>) {
+        let reply = reply_bytes(&self.house, &self.line, self.house.date(now).as_bytes(), reply);
+        let (head, body) = reply.split_at(end_of_head(&reply));
+        write_answer(head, body, output);
+    }
+}
+
+impl<S: Send + Sync, P: Prompt> Attendant for Porter<S, P> {
+    fn attend(&mut self, mut stream: Stream, cx: &mut Context<'_>) -> Option<Stream> {
+        let number = stream.recv_id().index();
+        // The library counts from the first request on.
+        let is_ours = number > 0 && !self.passed.is_over.load(Ordering::Relaxed) && !self.house.is_closing();
+        if is_ours && let Some(came) = stream.whole(cx) {
+            let mut slate = self.slate.take().unwrap_or_else(|| self.slates.take());
+            let answer = self.answer(&came, &mut slate);
+            let slate = self.slate.insert(slate);
+            if let Some(answer) = answer {
+                self.passed.answered.store(number, Ordering::Relaxed);
+                slate.due.push(Due { stream, answer, open: self.idle.asked() });
+                return None;
+            }
+        }
+        self.passed.shown.store(number, Ordering::Relaxed);
+        Some(stream)
+    }
+
+    fn end_turn(&mut self, cx: &mut Context<'_>) {
+        let Some(mut slate) = self.slate.take() else { return };
+        if !slate.due.is_empty() {
+            let now = self.house.clock.now();
+            // Nobody is told what may be forgotten.
+            let failure = self.slates.prompt.keep(&mut slate.decided, now).err().map(|reply| {
+                let mut failure = Vec::new();
+                self.write_reply(*reply, now, &mut failure);
+                failure
+            });
+            let Slate { due, output, .. } = &mut *slate;
+            for Due { mut stream, answer, open } in due.drain(..) {
+                let mut rest = failure.as_deref().unwrap_or(&output[answer]);
+                // Who is gone is not answered.
+                if poll_send(&mut stream, &mut rest, cx).is_pending() {
+                    let rest = Bytes::copy_from_slice(rest);
+                    let _ = self.unsent.send(Box::new(Unsent { stream, rest, _open: open }));
+                }
+            }
+            output.clear();
+        }
+        self.slates.put(slate);
+    }
+}
+
+/// The fields of a request whose head is all that came.
+fn section(came: &[u8]) -> Option<&[u8]> {
+    let (length, section) = match came {
+        [HEADERS, length @ ..0x40, section @ ..] => (u16::from(*length), section),
+        [HEADERS, high @ 0x40..0x80, low, section @ ..] => (u16::from_be_bytes([high & 0x3f, *low]), section),
+        _ => return None,
+    };
+    (section.len() == usize::from(length)).then_some(section)
+}
+
+/// Writes an answer that was drafted as HTTP/1 has it.
+fn write_answer(head: &[u8], body: &[u8], output: &mut Vec<u8>) {
+    const LENGTH_BYTES: usize = 4;
+    output.push(HEADERS);
+    let begin = output.len();
+    output.extend_from_slice(&[0; LENGTH_BYTES]);
+    qpack::begin(output);
+    answer_fields(head).for_each(|(name, value)| qpack::write(output, name, value));
+    let length = length(output.len() - begin - LENGTH_BYTES);
+    output[begin..][..LENGTH_BYTES].copy_from_slice(&length);
+    if !body.is_empty() {
+        output.push(DATA);
+        output.extend_from_slice(&self::length(body.len()));
+        output.extend_from_slice(body);
+    }
+}
+
+/// A length of less than a gigabyte.
+fn length(bytes: usize) -> [u8; 4] {
+    const OF_FOUR_BYTES: u32 = 0x8000_0000;
+    (OF_FOUR_BYTES | u32::try_from(bytes).unwrap_or_default()).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{client, edge_until};
+    use super::*;
+    use crate::front::tests::Quick;
+    use crate::serve::Visit;
+    use h3::error::Code;
+    use http::Response;
+    use http_body_util::Full;
+    use quinn::{RecvStream, SendStream, VarInt};
+    use tokio::sync::oneshot;
+
+    const LONG: usize = 1_000_000;
+
+    /// A caller who speaks HTTP/3 by hand.
+    struct ByHand {
+        connection: Connection,
+        quick: Arc<Quick>,
+        stop: oneshot::Sender<()>,
+        _endpoint: quinn::Endpoint,
+    }
+
+    /// An answer: its fields, and its body.
+    type Answer = (Vec<(String, String)>, String);
+
+    impl ByHand {
+        async fn new() -> Self {
+            let quick = Arc::new(Quick::default());
+            let (stop, stopped) = oneshot::channel();
+            let service = |visit: Visit| {
+                let mut reply = Response::new(Full::from("slow"));
+                reply
+                    .headers_mut()
+                    .extend(visit.request.headers.get("te").map(|te| (http::header::TE, te.clone())));
+                std::future::ready(reply)
+            };
+            let stopped = async { drop(stopped.await) };
+            let (door, certificate) = edge_until(stopped, service, Some(Arc::clone(&quick)));
+            let endpoint = client(&certificate);
+            let connection = endpoint.connect(door, "localhost").unwrap().await.unwrap();
+            let caller = Self { connection, quick, stop, _endpoint: endpoint };
+            // The first request is the library's.
+            assert_eq!(caller.ask("/at-once", &[]).await.1, "slow");
+            caller
+        }
+
+        async fn open(&self) -> (SendStream, RecvStream) {
+            self.connection.open_bi().await.unwrap()
+        }
+
+        async fn ask(&self, path: &str, more: &[(&str, &str)]) -> Answer {
+            let (mut sending, receiving) = self.open().await;
+            sending.write_all(&request(path, more)).await.unwrap();
+            sending.finish().unwrap();
+            hear(receiving).await
+        }
+    }
+
+    fn request(path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+        let mut section = Vec::new();
+        qpack::begin(&mut section);
+        let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+        for (name, value) in fields.iter().chain(more) {
+            qpack::write(&mut section, name.as_bytes(), value.as_bytes());
+        }
+        let length = u16::try_from(section.len()).unwrap() | 0x4000;
+        [&[HEADERS], &length.to_be_bytes()[..], &section].concat()
+    }
+
+    async fn hear(mut receiving: RecvStream) -> Answer {
+        let came = receiving.read_to_end(2 * LONG).await.unwrap();
+        let (mut rest, mut fields, mut body) = (came.as_slice(), Vec::new(), Vec::new());
+        while !rest.is_empty() {
+            let (kind, length) = (number(&mut rest), number(&mut rest));
+            let (payload, behind) = rest.split_at(usize::try_from(length).unwrap());
+            rest = behind;
+            match u8::try_from(kind) {
+                Ok(HEADERS) => {
+                    let mut block = Block::default();
+                    qpack::read(payload, &mut Unpacked::default(), &mut block).unwrap();
+                    let text = |part: crate::fields::Part| {
+                        String::from_utf8(part.of(&block.bytes).to_vec()).unwrap()
+                    };
+                    fields = block.fields.iter().map(|field| (text(field.name), text(field.value))).collect();
+                }
+                Ok(DATA) => body.extend_from_slice(payload),
+                // The library says something that means nothing with its first answer.
+                _ => {}
+            }
+        }
+        (fields, String::from_utf8(body).unwrap())
+    }
+
+    /// A number as QUIC writes them.
+    fn number(rest: &mut &[u8]) -> u64 {
+        let bytes = 1 << (rest[0] >> 6);
+        let (number, behind) = rest.split_at(bytes);
+        *rest = behind;
+        number
+            .iter()
+            .enumerate()
+            .fold(0, |sum, (place, byte)| sum << 8 | u64::from(if place == 0 { byte & 0x3f } else { *byte }))
+    }
+
+    fn status(answer: &Answer) -> &str {
+        let (name, value) = &answer.0[0];
+        assert_eq!(name, ":status");
+        value
+    }
+
+    #[tokio::test]
+    async fn what_is_plain_is_answered_at_once_and_as_the_library_would() {
+        let caller = ByHand::new().await;
+        let (mut quick, body) = caller.ask("/at-once", &[("accept", "*/*")]).await;
+        assert_eq!(body, "quick");
+        let (slow, body) = caller.ask("/at-once", &[("te", "trailers")]).await;
+        assert_eq!(body, "slow");
+        assert_eq!(slow[1], ("te".to_owned(), "trailers".to_owned()));
+        // The one has been told a length of its own, and both tell the time.
+        let names =
+            |fields: &[(String, String)]| fields.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&quick), [":status", "date", "x-content-type-options", "content-length"]);
+        let mut without_te = slow;
+        without_te.remove(1);
+        assert_eq!(names(&quick), names(&without_te));
+        let length = quick.pop();
+        assert_eq!(length, Some(("content-length".to_owned(), "5".to_owned())));
+        assert_eq!(quick[2], without_te[2]);
+        for (path, more) in
+            [("/other", &[][..]), ("/at-once", &[("content-length", "0")]), ("/at-once", &[("expect", "x")])]
+        {
+            assert_eq!(caller.ask(path, more).await.1, "slow", "{path} {more:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn many_are_answered_each_on_their_own_stream() {
+        let caller = ByHand::new().await;
+        let asking = (0..100).map(|number| {
+            let (caller, path) = (&caller, if number % 3 == 0 { "/other" } else { "/at-once" });
+            async move { (path, caller.ask(path, &[]).await.1) }
+        });
+        let mut quick = 0;
+        for (path, body) in futures_util::future::join_all(asking).await {
+            quick += usize::from(body == "quick");
+            assert!(body == "slow" || (body == "quick" && path == "/at-once"), "{body} for {path}");
+        }
+        // One that begins at the end of a datagram comes in pieces.
+        assert!(quick > 33, "{quick}");
+    }
+
+    #[tokio::test]
+    async fn what_comes_in_pieces_or_with_more_is_for_the_library() {
+        let caller = ByHand::new().await;
+        let plain = request("/at-once", &[]);
+        let (mut sending, receiving) = caller.open().await;
+        sending.write_all(&plain).await.unwrap();
+        // What comes next on another stream is answered, so the beginning has come.
+        caller.ask("/at-once", &[]).await;
+        sending.finish().unwrap();
+        assert_eq!(hear(receiving).await.1, "slow");
+        // A frame that means nothing before, and a body behind.
+        for came in [[&[0x21, 0][..], &plain].concat(), [&plain, &[DATA, 1, b'x'][..]].concat()] {
+            let (mut sending, receiving) = caller.open().await;
+            sending.write_all(&came).await.unwrap();
+            sending.finish().unwrap();
+            assert_eq!(hear(receiving).await.1, "slow");
+        }
+        // A request that was taken back is not answered.
+        let (mut sending, mut receiving) = caller.open().await;
+        sending.write_all(&plain[..10]).await.unwrap();
+        sending.reset(VarInt::from_u64(Code::H3_REQUEST_CANCELLED.value()).unwrap()).unwrap();
+        let answer = receiving.read_to_end(LONG).await;
+        assert!(answer.is_err() || answer.is_ok_and(|answer| answer.is_empty()));
+        assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
+    }
+
+    #[tokio::test]
+    async fn an_answer_for_which_there_is_no_room_comes_as_there_is() {
+        let caller = ByHand::new().await;
+        let (fields, body) = caller.ask(&format!("/at-once{LONG}"), &[]).await;
+        assert_eq!((status(&(fields, String::new())), body.len()), ("200", LONG + "quick".len()));
+    }
+
+    #[tokio::test]
+    async fn nobody_is_told_what_could_not_be_kept_and_who_panics_harms_nobody_else() {
+        let caller = ByHand::new().await;
+        let panicked = caller.ask("/panic", &[]).await;
+        assert_eq!(panicked.1, "Panicked");
+        caller.quick.fails_to_keep.store(true, Ordering::Relaxed);
+        let failed = caller.ask("/at-once", &[]).await;
+        assert_eq!((status(&failed), failed.1.as_str()), ("500", "failed"));
+        caller.quick.fails_to_keep.store(false, Ordering::Relaxed);
+        assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
+    }
+
+    #[tokio::test]
+    async fn at_a_stop_nothing_that_was_answered_is_denied() {
+        const GO_AWAY: u64 = 7;
+        const CONTROL: u64 = 0;
+        let caller = ByHand::new().await;
+        for _ in 0..300 {
+            assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
+        }
+        let mut control = loop {
+            let mut stream = caller.connection.accept_uni().await.unwrap();
+            let mut kind = [0; 1];
+            stream.read_exact(&mut kind).await.unwrap();
+            if u64::from(kind[0]) == CONTROL {
+                break stream;
+            }
+        };
+        caller.stop.send(()).unwrap();
+        let mut came = Vec::new();
+        while let Ok(Some(chunk)) = control.read_chunk(LONG, true).await {
+            came.extend_from_slice(&chunk.bytes);
+        }
+        let (mut rest, mut last) = (came.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let (kind, length) = (number(&mut rest), number(&mut rest));
+            let (mut payload, behind) = rest.split_at(usize::try_from(length).unwrap());
+            rest = behind;
+            if kind == GO_AWAY {
+                last.push(number(&mut payload));
+            }
+        }
+        // The last of them was on the stream with this number.
+        assert!(!last.is_empty() && last.iter().all(|last| *last >= 300 * 4), "{last:?}");
+    }
+}
