@@ -326,9 +326,11 @@ pub(crate) mod tests {
     use futures_util::FutureExt;
     use http::Request;
     use http_body_util::Full;
+    use ipnet::IpNet;
     use quinn::ClientConfig;
     use quinn::crypto::rustls::QuicClientConfig;
     use std::future::poll_fn;
+    use std::net::{IpAddr, Ipv4Addr};
     use tokio::net::UdpSocket as Socket;
     use tokio_rustls::rustls;
     use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -363,7 +365,7 @@ pub(crate) mod tests {
             doors: Vec::new(),
             quic_doors: vec![door],
             trust: Trust {
-                proxies: Vec::new(),
+                proxies: vec![IpNet::from(IpAddr::from(Ipv4Addr::LOCALHOST))],
                 header: AddressHeader::Auto,
                 pretend: None,
                 colo: None,

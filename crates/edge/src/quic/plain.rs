@@ -293,18 +293,30 @@ mod tests {
     use crate::front::tests::Quick;
     use crate::serve::Visit;
     use h3::error::Code;
-    use http::Response;
+    use http::{HeaderValue, Method, Response, header};
     use http_body_util::Full;
+    use ipse_model::Client;
+    use proptest::prelude::*;
+    use proptest::test_runner::{Config, TestRunner};
     use quinn::{RecvStream, SendStream, VarInt};
+    use std::cell::RefCell;
+    use std::net::SocketAddr;
+    use std::ops::Deref;
+    use std::time::Duration;
     use tokio::sync::oneshot;
+    use tokio_rustls::rustls::pki_types::CertificateDer;
 
     const LONG: usize = 1_000_000;
 
-    /// A caller who speaks HTTP/3 by hand.
+    /// A caller who speaks HTTP/3 by hand, to somebody who answers some requests at once.
     struct ByHand {
-        connection: Connection,
+        caller: Caller,
         quick: Arc<Quick>,
         stop: oneshot::Sender<()>,
+    }
+
+    struct Caller {
+        connection: Connection,
         _endpoint: quinn::Endpoint,
     }
 
@@ -319,17 +331,31 @@ mod tests {
                 let mut reply = Response::new(Full::from("slow"));
                 reply
                     .headers_mut()
-                    .extend(visit.request.headers.get("te").map(|te| (http::header::TE, te.clone())));
+                    .extend(visit.request.headers.get("te").map(|te| (header::TE, te.clone())));
                 std::future::ready(reply)
             };
             let stopped = async { drop(stopped.await) };
             let (door, certificate) = edge_until(stopped, service, Some(Arc::clone(&quick)));
-            let endpoint = client(&certificate);
-            let connection = endpoint.connect(door, "localhost").unwrap().await.unwrap();
-            let caller = Self { connection, quick, stop, _endpoint: endpoint };
+            let caller = Caller::new(door, &certificate).await;
             // The first request is the library's.
             assert_eq!(caller.ask("/at-once", &[]).await.1, "slow");
-            caller
+            Self { caller, quick, stop }
+        }
+    }
+
+    impl Deref for ByHand {
+        type Target = Caller;
+
+        fn deref(&self) -> &Caller {
+            &self.caller
+        }
+    }
+
+    impl Caller {
+        async fn new(door: SocketAddr, certificate: &CertificateDer<'static>) -> Self {
+            let endpoint = client(certificate);
+            let connection = endpoint.connect(door, "localhost").unwrap().await.unwrap();
+            Self { connection, _endpoint: endpoint }
         }
 
         async fn open(&self) -> (SendStream, RecvStream) {
@@ -345,10 +371,14 @@ mod tests {
     }
 
     fn request(path: &str, more: &[(&str, &str)]) -> Vec<u8> {
+        let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
+        head(&[&fields, more].concat())
+    }
+
+    fn head(fields: &[(&str, &str)]) -> Vec<u8> {
         let mut section = Vec::new();
         qpack::begin(&mut section);
-        let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "localhost"), (":path", path)];
-        for (name, value) in fields.iter().chain(more) {
+        for (name, value) in fields {
             qpack::write(&mut section, name.as_bytes(), value.as_bytes());
         }
         let length = u16::try_from(section.len()).unwrap() | 0x4000;
@@ -356,8 +386,11 @@ mod tests {
     }
 
     async fn hear(mut receiving: RecvStream) -> Answer {
-        let came = receiving.read_to_end(2 * LONG).await.unwrap();
-        let (mut rest, mut fields, mut body) = (came.as_slice(), Vec::new(), Vec::new());
+        answer(&receiving.read_to_end(2 * LONG).await.unwrap())
+    }
+
+    fn answer(came: &[u8]) -> Answer {
+        let (mut rest, mut fields, mut body) = (came, Vec::new(), Vec::new());
         while !rest.is_empty() {
             let (kind, length) = (number(&mut rest), number(&mut rest));
             let (payload, behind) = rest.split_at(usize::try_from(length).unwrap());
@@ -514,5 +547,240 @@ mod tests {
         }
         // The last of them was on the stream with this number.
         assert!(!last.is_empty() && last.iter().all(|last| *last >= 300 * 4), "{last:?}");
+    }
+
+    /// Says who asks for what, and counts how often.
+    #[derive(Default)]
+    struct Echo(AtomicU64);
+
+    fn echo(target: &str, authorization: Option<&[u8]>, client: &Client) -> String {
+        let key = authorization.map(String::from_utf8_lossy);
+        let Client { address, http, tls_version, tls_cipher, .. } = client;
+        format!("{target} {key:?} {address:?} {http:?} {tls_version:?} {tls_cipher:?}")
+    }
+
+    impl Prompt for Echo {
+        type Turn = ();
+        type Verdict = ();
+
+        fn answers_at_once(&self) -> bool {
+            true
+        }
+
+        fn foresee<'a>(&self, _: impl Iterator<Item = Ask<'a>>, (): &mut ()) {}
+
+        fn answer(&self, ask: &Ask<'_>, (): &mut (), draft: &mut Draft) -> Said {
+            let target = str::from_utf8(ask.target).unwrap();
+            if !target.starts_with("/echo") {
+                return Said::Nothing;
+            }
+            self.0.fetch_add(1, Ordering::Relaxed);
+            draft.head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+            draft.body.extend_from_slice(echo(target, ask.authorization, ask.client).as_bytes());
+            Said::Answer
+        }
+
+        fn keep(&self, (): &mut (), _: Now) -> Result<(), Box<Reply>> {
+            Ok(())
+        }
+
+        fn decide(&self, (): &mut ()) -> impl Future<Output = Vec<()>> + Send + 'static {
+            std::future::ready(Vec::new())
+        }
+
+        fn conclude(&self, (): (), _: &mut Vec<u8>) -> Result<(), Box<Reply>> {
+            Ok(())
+        }
+    }
+
+    /// What somebody sends on a stream: pieces, each when something else was answered, and what becomes of it.
+    #[derive(Clone, Debug)]
+    struct Sent {
+        pieces: Vec<Vec<u8>>,
+        is_finished: bool,
+    }
+
+    /// Fields that are mostly plain.
+    fn fields() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
+        let pseudo = (
+            prop_oneof![12 => Just("GET"), 1 => prop::sample::select(vec!["HEAD", "POST", "get", "", "OPTIONS"])],
+            prop_oneof![12 => Just("https"), 1 => prop::sample::select(vec!["http", "", "HTTPS"])],
+            prop_oneof![
+                12 => Just("localhost"),
+                4 => prop::sample::select(vec!["", "a:443", "[::1]", "a@b", "a:", "a:65536", "A.b", "a b", "a/b"]),
+            ],
+            prop_oneof![
+                12 => prop::sample::select(vec!["/echo", "/echo?scope=geo&key=a%20b", "/echo/", "/echo;x='y'"]),
+                4 => prop::sample::select(vec!["/", "", "*", "/echo#x", "/echo<", "//echo", "/echo x", "echo", "/echo\"", "/\u{e4}"]),
+            ],
+        );
+        let regular = prop::sample::select(vec![
+            ("accept", "*/*"),
+            ("user-agent", "x/1 (y; z)"),
+            ("authorization", "Bearer key"),
+            ("x-forwarded-for", "203.0.113.9"),
+            ("x-forwarded-for", "203.0.113.9, 10.0.0.1"),
+            ("forwarded", "for=203.0.113.7"),
+            ("x-forwarded-proto", "https"),
+            ("priority", "u=1, i"),
+            ("cookie", "a=b; c=d"),
+            ("dnt", ""),
+        ]);
+        let odd = prop::sample::select(vec![
+            ("te", "trailers"),
+            ("te", "gzip"),
+            ("connection", "close"),
+            ("keep-alive", "1"),
+            ("proxy-connection", "x"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "x"),
+            ("host", "localhost"),
+            ("host", "other"),
+            ("content-length", "0"),
+            ("content-length", "5"),
+            ("expect", "100-continue"),
+            ("trailer", "x"),
+            ("X-Upper", "x"),
+            ("x y", "z"),
+            ("", "z"),
+            ("x", " y"),
+            ("x", "y\t"),
+            ("x", "\u{e4}"),
+            ("x", "\u{7f}"),
+            (":path", "/echo"),
+            (":protocol", "websocket"),
+            (":status", "200"),
+        ]);
+        let more = prop::collection::vec(prop_oneof![8 => regular, 1 => odd], 0..6);
+        (pseudo, more, 0..60_usize).prop_map(|((method, scheme, authority, path), more, change)| {
+            let pseudo =
+                [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)];
+            let mut all = [&pseudo[..], &more].concat();
+            // Now and then one is missing, stands twice, or stands elsewhere.
+            match change {
+                0..4 => drop(all.remove(change)),
+                4..8 => all.push(all[change - 4]),
+                8..12 => all.swap(change - 8, 3),
+                12 => all.reverse(),
+                _ => {}
+            }
+            all
+        })
+    }
+
+    fn sent() -> impl Strategy<Value = Sent> {
+        (fields(), 0..40_u8, any::<prop::sample::Index>()).prop_map(|(fields, shape, at)| {
+            let plain = head(&fields);
+            let (one, other) = plain.split_at(at.index(plain.len()));
+            let pieces = match shape {
+                0 => vec![one.to_vec(), other.to_vec()],
+                1 => vec![one.to_vec()],
+                2 => vec![plain, Vec::new()],
+                3 => vec![[&[0x21, 1, b'x'][..], &plain].concat()],
+                4 => vec![[&plain, &[DATA, 1, b'x'][..]].concat()],
+                5 => vec![[&plain[..], &plain].concat()],
+                6 => vec![[&plain, &[HEADERS, 2, 0, 0][..]].concat()],
+                7 => vec![Vec::new()],
+                _ => vec![plain],
+            };
+            Sent { pieces, is_finished: shape != 8 }
+        })
+    }
+
+    /// What somebody hears who has sent this, or why they hear nothing.
+    async fn heard(caller: &Caller, sent: &Sent) -> Result<Answer, String> {
+        let heard = heard_there(caller, sent).await;
+        let is_silent = matches!(&heard, Ok((fields, _)) if fields.is_empty() && sent.is_finished);
+        if is_silent {
+            // Its stream may end a moment before all of them do.
+            let _ = tokio::time::timeout(Duration::from_secs(20), caller.connection.closed()).await;
+        }
+        match caller.connection.close_reason() {
+            Some(reason) => Err(format!("{reason:?}")),
+            None => heard,
+        }
+    }
+
+    async fn heard_there(caller: &Caller, sent: &Sent) -> Result<Answer, String> {
+        let lost = |error: &dyn std::fmt::Debug| format!("{error:?}");
+        let (mut sending, mut receiving) = caller.connection.open_bi().await.map_err(|error| lost(&error))?;
+        for (place, piece) in sent.pieces.iter().enumerate() {
+            if place > 0 {
+                // Whatever was sent before has come when this is answered.
+                let (mut other, mut answer) =
+                    caller.connection.open_bi().await.map_err(|error| lost(&error))?;
+                let _ = other.write_all(&request("/", &[])).await;
+                let _ = other.finish();
+                let _ = answer.read_to_end(LONG).await;
+            }
+            if sending.write_all(piece).await.is_err() {
+                break;
+            }
+        }
+        if !sent.is_finished {
+            let _ = sending.reset(VarInt::from_u64(Code::H3_REQUEST_CANCELLED.value()).unwrap());
+            return Ok(Answer::default());
+        }
+        let _ = sending.finish();
+        let came = receiving.read_to_end(LONG).await.map_err(|error| lost(&error))?;
+        let (mut fields, body) = answer(&came);
+        fields.retain(|(name, _)| name != "date");
+        Ok((fields, body))
+    }
+
+    #[test]
+    fn what_callers_hear_does_not_tell_who_has_answered() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let service = |visit: Visit| {
+            let Visit { request, client, .. } = visit;
+            let target = request.uri.path_and_query().map_or("", |target| target.as_str());
+            let told = match request.method {
+                Method::GET if target.starts_with("/echo") => {
+                    let authorization = request.headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+                    echo(target, authorization, &client)
+                }
+                _ => "other".to_owned(),
+            };
+            std::future::ready(Response::new(Full::from(told)))
+        };
+        let quick = Arc::new(Echo::default());
+        let doors = {
+            let _inside = runtime.enter();
+            let with = edge_until(std::future::pending(), service, Some(Arc::clone(&quick)));
+            [with, edge_until(std::future::pending(), service, None::<Arc<Echo>>)]
+        };
+        let connect = async || {
+            let [with, without] = [&doors[0], &doors[1]].map(|(door, certificate)| async {
+                let caller = Caller::new(*door, certificate).await;
+                caller.ask("/", &[]).await;
+                caller
+            });
+            [with.await, without.await]
+        };
+        let mut callers = runtime.block_on(connect());
+        let mut runner = TestRunner::new(Config { failure_persistence: None, ..Config::default() });
+        let callers = RefCell::new(&mut callers);
+        runner
+            .run(&prop::collection::vec(sent(), 1..8), |all| {
+                let mut callers = callers.borrow_mut();
+                let outcomes = runtime.block_on(async {
+                    let mut outcomes = [Vec::new(), Vec::new()];
+                    for (caller, outcomes) in callers.iter().zip(&mut outcomes) {
+                        for sent in &all {
+                            outcomes.push(heard(caller, sent).await);
+                        }
+                    }
+                    if callers.iter().any(|caller| caller.connection.close_reason().is_some()) {
+                        **callers = connect().await;
+                    }
+                    outcomes
+                });
+                let [with, without] = outcomes;
+                prop_assert_eq!(with, without);
+                Ok(())
+            })
+            .unwrap();
+        // Otherwise the library would be compared with itself.
+        assert!(quick.0.load(Ordering::Relaxed) > 100);
     }
 }
