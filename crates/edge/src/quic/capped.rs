@@ -8,6 +8,8 @@ use h3::quic::{
     StreamErrorIncoming, StreamId, WriteBuf,
 };
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 /// The most that one request may be, its body included: those that are taken are small.
@@ -15,13 +17,57 @@ const REQUEST_BYTES: usize = 128 * 1024;
 /// The most that may come on a stream of the connection itself, such as one that tells priorities again and again.
 const CONTROL_BYTES: usize = 1024 * 1024;
 
-/// As many requests of one connection are answered in one turn: others wait for theirs.
+/// As many requests of one connection are answered in one turn. The next is the library's: it would take it for an end if there
+/// were none.
 const REQUESTS_AT_ONCE: usize = 16;
+/// The frame that says which requests are answered before a connection ends, by its number.
+const GO_AWAY: u8 = 7;
+/// The numbers of two streams for requests are so far apart.
+const STREAMS_APART: u64 = 4;
 
 /// A connection whose streams have an end.
 pub(super) struct Capped {
     connection: h3_quinn::Connection,
     attendant: Option<Box<dyn Attendant>>,
+    passed: Arc<Passed>,
+}
+
+/// How far the library knows what was asked on a connection.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// Set when the peer is told that the connection ends: then it is for the library to say which requests are too late.
+    is_over: AtomicBool,
+    /// The last request that was answered without the library, and the last that it was shown.
+    answered: AtomicU64,
+    shown: AtomicU64,
+}
+
+impl Passed {
+    /// Has the library shown everything from now on. Says how many requests came behind the last that it knows of.
+    pub(super) fn end(&self) -> usize {
+        self.is_over.store(true, Ordering::Relaxed);
+        let unseen = self.answered.load(Ordering::Relaxed).saturating_sub(self.shown.load(Ordering::Relaxed));
+        usize::try_from(unseen).unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// A request is answered without the library.
+    pub(super) fn answer(&self, number: u64) {
+        self.answered.store(number, Ordering::Relaxed);
+    }
+
+    /// The frame that says that everything was taken up to this stream, as far as the library knows.
+    fn go_away(&self, last: u64) -> Bytes {
+        const LENGTH: u8 = 8;
+        const OF_EIGHT_BYTES: u64 = 0xc0 << 56;
+        let last = last.max(self.answered.load(Ordering::Relaxed) * STREAMS_APART);
+        // What is named is the first that was not taken.
+        let first = OF_EIGHT_BYTES | (last + STREAMS_APART);
+        [&[GO_AWAY, LENGTH][..], &first.to_be_bytes()].concat().into()
+    }
 }
 
 /// A stream on which a peer asks.
@@ -37,8 +83,12 @@ pub(super) trait Attendant: Send {
 }
 
 impl Capped {
-    pub(super) fn new(connection: quinn::Connection, attendant: Option<Box<dyn Attendant>>) -> Self {
-        Self { connection: h3_quinn::Connection::new(connection), attendant }
+    pub(super) fn new(
+        connection: quinn::Connection,
+        attendant: Option<Box<dyn Attendant>>,
+        passed: Arc<Passed>,
+    ) -> Self {
+        Self { connection: h3_quinn::Connection::new(connection), attendant, passed }
     }
 }
 
@@ -171,29 +221,32 @@ impl quic::Connection<Bytes> for Capped {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
-        let Self { connection, attendant } = self;
-        let Some(attendant) = attendant else { return accept(connection, cx) };
+        let Self { connection, attendant, passed } = self;
         let mut answered = 0;
         let shown = loop {
             let stream = match accept(connection, cx) {
                 Poll::Ready(Ok(stream)) => stream,
                 nothing => break nothing,
             };
-            if let Some(stream) = attendant.attend(stream, cx) {
+            let left = match attendant {
+                Some(attendant) if answered < REQUESTS_AT_ONCE => attendant.attend(stream, cx),
+                _ => Some(stream),
+            };
+            if let Some(stream) = left {
+                passed.shown.store(stream.id.index(), Ordering::Relaxed);
                 break Poll::Ready(Ok(stream));
             }
             answered += 1;
-            if answered == REQUESTS_AT_ONCE {
-                cx.waker().wake_by_ref();
-                break Poll::Pending;
-            }
         };
-        attendant.end_turn(cx);
+        if let Some(attendant) = attendant {
+            attendant.end_turn(cx);
+        }
         shown
     }
 
     fn opener(&self) -> Self::OpenStreams {
-        Opener(quic::Connection::<Bytes>::opener(&self.connection))
+        let connection = quic::Connection::<Bytes>::opener(&self.connection);
+        Opener { connection, passed: Arc::clone(&self.passed) }
     }
 }
 
@@ -205,20 +258,66 @@ fn accept(
     Poll::Ready(accepted.map(|stream| Reading::new(stream, REQUEST_BYTES)))
 }
 
+/// What is said on a stream of the connection itself. The library tells which request was the last that it took; it knows only of
+/// its own, and a peer takes the one that is named for refused.
+pub(super) struct Saying {
+    stream: h3_quinn::SendStream<Bytes>,
+    unsaid: Bytes,
+    passed: Arc<Passed>,
+}
+
+impl SendStream<Bytes> for Saying {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        while self.unsaid.has_remaining() {
+            ready!(self.stream.poll_send(cx, &mut self.unsaid))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<Bytes>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        let mut data = data.into();
+        let said = data.copy_to_bytes(data.remaining());
+        self.unsaid = match &said[..] {
+            [GO_AWAY, _, first, rest @ ..] => {
+                let number =
+                    rest.iter().fold(u64::from(first & 0x3f), |sum, byte| sum << 8 | u64::from(*byte));
+                self.passed.go_away(number)
+            }
+            _ => said,
+        };
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.stream.poll_finish(cx)
+    }
+
+    fn reset(&mut self, code: u64) {
+        self.stream.reset(code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.stream.send_id()
+    }
+}
+
 /// Opens streams of ours.
-pub(super) struct Opener(h3_quinn::OpenStreams);
+pub(super) struct Opener {
+    connection: h3_quinn::OpenStreams,
+    passed: Arc<Passed>,
+}
 
 macro_rules! opens_streams {
-    ($name:ident, $opener:tt) => {
+    ($name:ident) => {
         impl OpenStreams<Bytes> for $name {
             type BidiStream = Reading<h3_quinn::BidiStream<Bytes>>;
-            type SendStream = h3_quinn::SendStream<Bytes>;
+            type SendStream = Saying;
 
             fn poll_open_bidi(
                 &mut self,
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
-                let opened = ready!(OpenStreams::<Bytes>::poll_open_bidi(&mut self.$opener, cx));
+                let opened = ready!(OpenStreams::<Bytes>::poll_open_bidi(&mut self.connection, cx));
                 Poll::Ready(opened.map(|stream| Reading::new(stream, REQUEST_BYTES)))
             }
 
@@ -226,17 +325,18 @@ macro_rules! opens_streams {
                 &mut self,
                 cx: &mut Context<'_>,
             ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
-                OpenStreams::<Bytes>::poll_open_send(&mut self.$opener, cx)
+                let stream = ready!(OpenStreams::<Bytes>::poll_open_send(&mut self.connection, cx))?;
+                Poll::Ready(Ok(Saying { stream, unsaid: Bytes::new(), passed: Arc::clone(&self.passed) }))
             }
 
             fn close(&mut self, code: Code, reason: &[u8]) {
-                OpenStreams::<Bytes>::close(&mut self.$opener, code, reason);
+                OpenStreams::<Bytes>::close(&mut self.connection, code, reason);
             }
         }
     };
 }
-opens_streams!(Capped, connection);
-opens_streams!(Opener, 0);
+opens_streams!(Capped);
+opens_streams!(Opener);
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +346,6 @@ mod tests {
     use quinn::{ClientConfig, Endpoint, ServerConfig};
     use std::future::poll_fn;
     use std::net::Ipv4Addr;
-    use std::sync::Arc;
     use tokio_rustls::rustls::crypto::aws_lc_rs;
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
     use tokio_rustls::rustls::{self, RootCertStore, version};
@@ -273,7 +372,7 @@ mod tests {
 
         let (mut sending, _receiving) = theirs.open_bi().await.unwrap();
         sending.write_all(b"begun").await.unwrap();
-        let mut connection = Capped::new(ours, None);
+        let mut connection = Capped::new(ours, None, Arc::default());
         let mut stream = poll_fn(|cx| connection.poll_accept_bidi(cx)).await.unwrap();
         let id = stream.recv_id();
         assert_eq!(poll_fn(|cx| stream.poll_data(cx)).await.unwrap().unwrap(), "begun");

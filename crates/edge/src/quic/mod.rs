@@ -18,7 +18,7 @@ use crate::tls::{HANDSHAKE_TIMEOUT, Tls, TlsFacts};
 use crate::traffic::Way;
 use crate::wire::WRITE_TIMEOUT;
 use bytes::Bytes;
-use capped::{Attendant, Capped};
+use capped::{Attendant, Capped, Passed};
 use futures_util::StreamExt;
 use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
@@ -26,7 +26,7 @@ use h3::error::Code;
 use h3::server::RequestResolver;
 use http::{Response, header};
 use ipse_model::Address;
-use plain::{Passed, Porter, Slates};
+use plain::{Porter, Slates};
 use quinn::{
     Connection, Endpoint, EndpointConfig, IdleTimeout, Incoming, ServerConfig, TokioRuntime, TransportConfig,
     VarInt,
@@ -189,7 +189,7 @@ async fn serve<S, F, P>(
     let mut builder = h3::server::builder();
     builder.max_field_section_size(HEADER_LIST_BYTES.into());
     // A peer that lets us open no stream would be waited for for ever.
-    let building = builder.build(Capped::new(connection.clone(), attendant));
+    let building = builder.build(Capped::new(connection.clone(), attendant, Arc::clone(&passed)));
     let Ok(Ok(mut http)) = tokio::time::timeout(HEADER_TIMEOUT, building).await else { return };
     let mut requests = FuturesUnordered::new();
     let (mut brought, mut failed) = (0_usize, 0_usize);
@@ -228,7 +228,10 @@ async fn serve<S, F, P>(
                     return;
                 }
             }
-            Some(unsent) = unsent.recv() => requests.push(Either::Left(unsent.send())),
+            Some(unsent) = unsent.recv() => {
+                brought += 1;
+                requests.push(Either::Left(unsent.send()));
+            }
             resolver = http.accept() => {
                 let Ok(Some(resolver)) = resolver else { break };
                 brought += 1;
@@ -288,6 +291,8 @@ where
         stream.finish().await
     };
     if !matches!(tokio::time::timeout(WRITE_TIMEOUT, answering).await, Ok(Ok(()))) {
+        // Else it would end as if it were whole.
+        stream.stop_stream(Code::H3_REQUEST_CANCELLED);
         return Outcome::Nothing;
     }
     let Ok(upload) = upload else { return Outcome::Answered };

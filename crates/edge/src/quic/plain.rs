@@ -2,7 +2,7 @@
 //! the others, and never learns of these.
 
 use super::Outcome;
-use super::capped::{Attendant, Stream};
+use super::capped::{Attendant, Passed, Stream};
 use super::qpack::{self, Unpacked};
 use crate::fault::HttpFault;
 use crate::front::{Head, answer_fields, client, complete, end_of_head, reply_bytes};
@@ -13,6 +13,7 @@ use crate::reply::Reply;
 use crate::serve::{House, Line};
 use crate::wire::WRITE_TIMEOUT;
 use bytes::{Buf, Bytes};
+use h3::error::Code;
 use h3::quic::{RecvStream, SendStream, SendStreamUnframed, StreamErrorIncoming};
 use http::Version;
 use ipse_model::{HttpVersion, Now};
@@ -20,7 +21,6 @@ use quinn::Connection;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
@@ -79,25 +79,6 @@ impl<P: Prompt> Slates<P> {
     }
 }
 
-/// How far the library knows what was asked on a connection.
-#[derive(Default)]
-pub(super) struct Passed {
-    /// Set when the peer is told that the connection ends: then it is for the library to say which requests are too late.
-    is_over: AtomicBool,
-    answered: AtomicU64,
-    shown: AtomicU64,
-}
-
-impl Passed {
-    /// Has the library shown everything from now on. Says how many requests came behind the last that it knows of: a peer must
-    /// not be told that they were not answered.
-    pub(super) fn end(&self) -> usize {
-        self.is_over.store(true, Ordering::Relaxed);
-        let unseen = self.answered.load(Ordering::Relaxed).saturating_sub(self.shown.load(Ordering::Relaxed));
-        usize::try_from(unseen).unwrap_or(usize::MAX)
-    }
-}
-
 /// What there was no room for of an answer.
 pub(super) struct Unsent {
     stream: Stream,
@@ -110,10 +91,12 @@ impl Unsent {
     pub(super) async fn send(self) -> Outcome {
         let Self { mut stream, mut rest, _open } = self;
         let sending = poll_fn(|cx| poll_send(&mut stream, &mut rest, cx));
-        match tokio::time::timeout(WRITE_TIMEOUT, sending).await {
-            Ok(Ok(())) => Outcome::Answered,
-            _ => Outcome::Nothing,
+        if matches!(tokio::time::timeout(WRITE_TIMEOUT, sending).await, Ok(Ok(()))) {
+            return Outcome::Answered;
         }
+        // Else it would end as if it were whole.
+        stream.reset(Code::H3_REQUEST_CANCELLED.value());
+        Outcome::Nothing
     }
 }
 
@@ -213,18 +196,17 @@ impl<S: Send + Sync, P: Prompt> Attendant for Porter<S, P> {
     fn attend(&mut self, mut stream: Stream, cx: &mut Context<'_>) -> Option<Stream> {
         let number = stream.recv_id().index();
         // The library counts from the first request on.
-        let is_ours = number > 0 && !self.passed.is_over.load(Ordering::Relaxed) && !self.house.is_closing();
+        let is_ours = number > 0 && !self.passed.is_over() && !self.house.is_closing();
         if is_ours && let Some(came) = stream.whole(cx) {
             let mut slate = self.slate.take().unwrap_or_else(|| self.slates.take());
             let answer = self.answer(&came, &mut slate);
             let slate = self.slate.insert(slate);
             if let Some(answer) = answer {
-                self.passed.answered.store(number, Ordering::Relaxed);
+                self.passed.answer(number);
                 slate.due.push(Due { stream, answer, open: self.idle.asked() });
                 return None;
             }
         }
-        self.passed.shown.store(number, Ordering::Relaxed);
         Some(stream)
     }
 
@@ -292,7 +274,6 @@ mod tests {
     use super::*;
     use crate::front::tests::Quick;
     use crate::serve::Visit;
-    use h3::error::Code;
     use http::{HeaderValue, Method, Response, header};
     use http_body_util::Full;
     use ipse_model::Client;
@@ -302,6 +283,7 @@ mod tests {
     use std::cell::RefCell;
     use std::net::SocketAddr;
     use std::ops::Deref;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
     use tokio::sync::oneshot;
     use tokio_rustls::rustls::pki_types::CertificateDer;
@@ -515,38 +497,62 @@ mod tests {
         assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
     }
 
-    #[tokio::test]
-    async fn at_a_stop_nothing_that_was_answered_is_denied() {
+    /// The streams that a server names when it goes away, each the first that was not answered.
+    async fn named_at_the_end(connection: &Connection) -> Vec<u64> {
         const GO_AWAY: u64 = 7;
-        const CONTROL: u64 = 0;
-        let caller = ByHand::new().await;
-        for _ in 0..300 {
-            assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
-        }
+        const CONTROL: u8 = 0;
         let mut control = loop {
-            let mut stream = caller.connection.accept_uni().await.unwrap();
+            let mut stream = connection.accept_uni().await.unwrap();
             let mut kind = [0; 1];
             stream.read_exact(&mut kind).await.unwrap();
-            if u64::from(kind[0]) == CONTROL {
+            if kind == [CONTROL] {
                 break stream;
             }
         };
-        caller.stop.send(()).unwrap();
         let mut came = Vec::new();
         while let Ok(Some(chunk)) = control.read_chunk(LONG, true).await {
             came.extend_from_slice(&chunk.bytes);
         }
-        let (mut rest, mut last) = (came.as_slice(), Vec::new());
+        let (mut rest, mut named) = (came.as_slice(), Vec::new());
         while !rest.is_empty() {
             let (kind, length) = (number(&mut rest), number(&mut rest));
             let (mut payload, behind) = rest.split_at(usize::try_from(length).unwrap());
             rest = behind;
             if kind == GO_AWAY {
-                last.push(number(&mut payload));
+                named.push(number(&mut payload));
             }
         }
-        // The last of them was on the stream with this number.
-        assert!(!last.is_empty() && last.iter().all(|last| *last >= 300 * 4), "{last:?}");
+        named
+    }
+
+    #[tokio::test]
+    async fn at_a_stop_nothing_that_was_answered_is_denied() {
+        for last in ["/at-once", "/other"] {
+            let caller = ByHand::new().await;
+            for _ in 0..200 {
+                assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
+            }
+            caller.ask(last, &[]).await;
+            caller.stop.send(()).unwrap();
+            let named = named_at_the_end(&caller.caller.connection).await;
+            // The last of them was on the stream before this one.
+            assert!(
+                named.last() == Some(&(202 * 4)) && named.is_sorted_by(|one, next| one >= next),
+                "{named:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn nor_is_it_when_the_caller_goes_away() {
+        let caller = ByHand::new().await;
+        for _ in 0..5 {
+            assert_eq!(caller.ask("/at-once", &[]).await.1, "quick");
+        }
+        let mut control = caller.connection.open_uni().await.unwrap();
+        // What the stream is for, settings, and that nothing will be taken.
+        control.write_all(&[0, 4, 0, 7, 1, 0]).await.unwrap();
+        assert_eq!(named_at_the_end(&caller.connection).await, [6 * 4]);
     }
 
     /// Says who asks for what, and counts how often.
