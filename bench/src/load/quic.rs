@@ -7,10 +7,11 @@ use super::{Plan, Rhythm, Seen};
 use anyhow::{Context, Result, ensure};
 use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
+use h3::error::Code;
 use h3_quinn::OpenStreams;
 use http::Request;
 use quinn::crypto::rustls::QuicClientConfig;
-use quinn::{ClientConfig, Endpoint};
+use quinn::{ClientConfig, Endpoint, VarInt};
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -34,7 +35,11 @@ pub(super) fn run(plan: &Plan, requests: &mut Requests) -> Result<Seen> {
         let tls = QuicClientConfig::try_from(client_config("h3", plan.resumes)?)?;
         endpoint.set_default_client_config(ClientConfig::new(Arc::new(tls)));
         let callers = (0..plan.connections).map(|_| call(&endpoint, &shared));
-        futures_util::future::try_join_all(callers).await
+        futures_util::future::try_join_all(callers).await?;
+        // Who does not say goodbye is waited for: a server would keep the connections of all rounds, and ask after them.
+        endpoint.close(VarInt::from_u64(Code::H3_NO_ERROR.value())?, b"");
+        endpoint.wait_idle().await;
+        anyhow::Ok(())
     })?;
     Ok(shared.into_inner().seen)
 }
