@@ -144,12 +144,21 @@ impl Atlas {
     /// Looks at what is known about several addresses, a step at a time for all of them. Whoever [finds](Self::find) them next
     /// has it at hand.
     pub fn foresee(&self, addresses: impl Iterator<Item = Address>) {
-        let mut spots = [0; FORESEEN_AT_ONCE];
-        let mut count = 0;
-        for (spot, address) in spots.iter_mut().zip(addresses) {
-            *spot = self.find(address).spot;
-            count += 1;
+        let (mut spots, mut sixes) = ([0; FORESEEN_AT_ONCE], [0; FORESEEN_AT_ONCE]);
+        let (mut count, mut count_of_sixes) = (0, 0);
+        for address in addresses.take(FORESEEN_AT_ONCE) {
+            if let Some(number) = address.v4() {
+                spots[count] = self.v4.find(number);
+                count += 1;
+            } else if address.is_global() {
+                sixes[count_of_sixes] = address.number();
+                count_of_sixes += 1;
+            }
         }
+        self.v6.find_all(&sixes[..count_of_sixes], |spot| {
+            spots[count] = spot;
+            count += 1;
+        });
         let (mut rows, texts) = ([Words::default(); FORESEEN_AT_ONCE], self.texts.open());
         for (row, spot) in rows.iter_mut().zip(&spots[..count]) {
             *row = self.rows[*spot as usize];

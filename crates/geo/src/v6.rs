@@ -6,10 +6,13 @@
 //! finds, so that the processor is at the next one while this one waits for memory.
 
 use crate::table::Table;
+use std::hint::black_box;
 
 /// A value is a spot, or, with this bit, a list of finer ranges.
 const FINE: u32 = 1 << 31;
 const FAN_OUT: usize = 16;
+/// As many addresses are looked for side by side: more than that the processor does not wait for at once.
+const TOGETHER: usize = 16;
 
 /// From an IPv6 address to its spot.
 pub(crate) struct V6 {
@@ -31,6 +34,13 @@ struct Layer {
     begin: usize,
     /// The rank of its last key.
     last: usize,
+}
+
+/// How far a search has come: to a node of a layer or to a block, and its first key.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    at: usize,
+    first: u64,
 }
 
 /// Keys of a layer: the first, and then the others in the order in which a search asks for them. Filled up with the
@@ -66,30 +76,57 @@ impl V6 {
     /// The spot of an address. Apart from the much shorter way of IPv4, which it would make longer.
     #[inline(never)]
     pub(crate) fn find(&self, address: u128) -> u32 {
-        let key = upper(address);
-        let lines = &*self.lines;
-        let (block, first) = self.block_of(lines, key);
-        let (unit, block) = (self.units[block], bytemuck::must_cast_ref(&lines[block]));
-        let value = if unit == WIDE { find_wide(block, key) } else { find_narrow(block, key - first, unit) };
-        if value & FINE == 0 { value } else { self.find_finer((value ^ FINE) as usize, lower(address)) }
+        let (key, lines) = (upper(address), &*self.lines);
+        let way = self.layers.iter().fold(Way::default(), |way, layer| layer.step(lines, way, key));
+        self.find_in(lines, way, address)
     }
 
-    /// Which block an address belongs to, and its first key.
-    fn block_of(&self, lines: &[Node], key: u64) -> (usize, u64) {
-        let mut first = 0;
-        let block = self.layers.iter().fold(0, |node, layer| {
-            let keys = &lines[layer.begin + node];
-            let at = (node * FAN_OUT + last_at_or_below(keys, key)).min(layer.last);
-            first = keys[slot(at % FAN_OUT)];
-            at
-        });
-        (block, first)
+    /// Calls `found` with the spot of each address. All of them take a step before one takes the next, so that none waits
+    /// for memory alone.
+    pub(crate) fn find_all(&self, addresses: &[u128], mut found: impl FnMut(u32)) {
+        let lines = &*self.lines;
+        for together in addresses.chunks(TOGETHER) {
+            let mut ways = [Way::default(); TOGETHER];
+            let ways = &mut ways[..together.len()];
+            for layer in &self.layers {
+                for (way, address) in ways.iter_mut().zip(together) {
+                    *way = layer.step(lines, *way, upper(*address));
+                }
+            }
+            // All blocks are on their way before the first of them is searched.
+            for way in &*ways {
+                black_box(lines[way.at][0]);
+            }
+            for (way, address) in ways.iter().zip(together) {
+                found(self.find_in(lines, *way, *address));
+            }
+        }
+    }
+
+    /// The spot of an address in the block to which its way led.
+    fn find_in(&self, lines: &[Node], way: Way, address: u128) -> u32 {
+        let (unit, block) = (self.units[way.at], bytemuck::must_cast_ref(&lines[way.at]));
+        let key = upper(address);
+        let value =
+            if unit == WIDE { find_wide(block, key) } else { find_narrow(block, key - way.first, unit) };
+        if value & FINE == 0 { value } else { self.find_finer((value ^ FINE) as usize, lower(address)) }
     }
 
     #[cold]
     fn find_finer(&self, list: usize, low: u64) -> u32 {
         let finer = &self.finer[self.lists[list] as usize..self.lists[list + 1] as usize];
         finer[finer.partition_point(|(first, _)| *first <= low) - 1].1
+    }
+}
+
+impl Layer {
+    /// From a node of this layer to the node or the block below it.
+    fn step(&self, lines: &[Node], way: Way, key: u64) -> Way {
+        let keys = &lines[self.begin + way.at];
+        // The second line of the keys is on its way while those of the first are compared.
+        black_box(keys[FAN_OUT / 2]);
+        let at = (way.at * FAN_OUT + last_at_or_below(keys, key)).min(self.last);
+        Way { at, first: keys[slot(at % FAN_OUT)] }
     }
 }
 
@@ -111,7 +148,7 @@ fn find_narrow(block: &Block, distance: u64, unit: u8) -> u32 {
     let distance = (distance >> unit).min(u64::from(NO_DISTANCE) - 1);
     let [distances, values]: &[[u32; FAN_OUT]; 2] = bytemuck::must_cast_ref(block);
     // The line of the values is on its way while distances are compared.
-    std::hint::black_box(values[0]);
+    black_box(values[0]);
     values[last_at_or_below(distances, low_half(distance))]
 }
 
@@ -292,17 +329,22 @@ mod tests {
         let mut builder = V6Builder::new(sorted.len());
         sorted.iter().for_each(|(first, spot)| builder.push(*first, *spot));
         let table = builder.finish();
-        for first in ranges.keys() {
-            for address in [
+        let around = |first: &u128| {
+            [
                 first.saturating_sub(1),
                 *first,
                 first.saturating_add(1),
                 first | u128::from(u64::MAX),
                 first.saturating_add(1 << 64),
-            ] {
-                let (_, expected) = ranges.range(..=address).next_back().unwrap();
-                assert_eq!(table.find(address), *expected, "{address:#x}");
-            }
+            ]
+        };
+        let addresses: Vec<u128> = ranges.keys().flat_map(around).collect();
+        let mut together = Vec::new();
+        table.find_all(&addresses, |spot| together.push(spot));
+        assert_eq!(together.len(), addresses.len());
+        for (address, together) in addresses.into_iter().zip(together) {
+            let (_, expected) = ranges.range(..=address).next_back().unwrap();
+            assert_eq!((table.find(address), together), (*expected, *expected), "{address:#x}");
         }
     }
 

@@ -23,6 +23,8 @@ const ROUNDS: usize = 9;
 const ADDRESSES: usize = 300_000;
 const SHORT_ROUNDS: usize = 2;
 const SHORT_ADDRESSES: usize = 2_000;
+/// As many requests a busy server answers in one turn, and looks up together.
+const TOGETHER: usize = 32;
 
 const LOOKUP_V4_NS: f64 = 60.0;
 const LOOKUP_V6_NS: f64 = 120.0;
@@ -66,7 +68,7 @@ pub(crate) fn bench_short() -> Result<()> {
     );
     let rows = measure(&world, &mut random, SHORT_ROUNDS, SHORT_ADDRESSES)?;
     let resident = resident()?;
-    ensure!(rows.len() == 8 && resident.figure.ends_with("MiB"), "something was not measured");
+    ensure!(rows.len() == 10 && resident.figure.ends_with("MiB"), "something was not measured");
     Ok(())
 }
 
@@ -143,6 +145,7 @@ struct Family {
     addresses: Vec<Address>,
     by_hand: ByHand,
     lookup: Times,
+    together: Times,
     vendor_lookup: Times,
     body: Times,
     vendor_body: Times,
@@ -173,6 +176,7 @@ impl Family {
             addresses,
             by_hand,
             lookup: times(),
+            together: times(),
             vendor_lookup: times(),
             body: times(),
             vendor_body: times(),
@@ -190,6 +194,15 @@ impl Family {
             black_box(atlas.find(*address).written());
         }
         let lookup = self.nanoseconds(&watch);
+
+        let watch = Stopwatch::start();
+        for turn in self.addresses.chunks(TOGETHER) {
+            atlas.foresee(turn.iter().copied());
+            for address in turn {
+                black_box(atlas.find(*address).written());
+            }
+        }
+        let together = self.nanoseconds(&watch);
 
         let watch = Stopwatch::start();
         for ip in &self.ips {
@@ -211,6 +224,7 @@ impl Family {
 
         if counts {
             self.lookup.0.push(lookup);
+            self.together.0.push(together);
             self.vendor_lookup.0.push(vendor_lookup);
             self.body.0.push(body);
             self.vendor_body.0.push(vendor_body);
@@ -224,10 +238,11 @@ impl Family {
         watch.seconds() * 1e9 / self.ips.len() as f64
     }
 
-    fn rows(&self) -> [Row; 4] {
+    fn rows(&self) -> [Row; 5] {
         let name = self.name;
         [
             self.lookup.row(&format!("{name}: lookup, place and network"), Some(self.lookup_limit_ns)),
+            self.together.row(&format!("{name}: the same and its texts, {TOGETHER} in a turn"), None),
             self.against(&self.lookup, &self.vendor_lookup, "lookup by maxminddb, city only", LOOKUP_RATIO),
             self.body.row(&format!("{name}: body of a full answer"), Some(BODY_NS)),
             self.against(&self.body, &self.vendor_body, "body by maxminddb and serde_json", BODY_RATIO),
@@ -363,7 +378,7 @@ fn resident() -> Result<Row> {
 
 fn print(rows: &[Row]) {
     let line = |what: &str, figure: &str, spread: &str, target: &str, verdict: &str| {
-        println!("  {what:<42} {figure:>24}  {spread:>14}  {target:<26} {verdict}");
+        println!("  {what:<47} {figure:>24}  {spread:>14}  {target:<26} {verdict}");
     };
     line("", "median", "spread, ns", "target", "");
     for row in rows {
