@@ -1,6 +1,7 @@
 //! `bench compare BASE`: this build of ipse against that of another commit, in turn.
 
 use crate::http;
+use crate::noise::Noise;
 use crate::peer::Peer;
 use crate::rounds::Asked;
 use crate::stage::Stage;
@@ -11,13 +12,16 @@ use std::process::Command;
 pub(crate) fn bench(base: &str, rounds: usize) -> Result<()> {
     let root =
         std::env::var_os("XTASK_ROOT").context("XTASK_ROOT is not set: start this with `cargo xtask`")?;
+    let base = build(&PathBuf::from(root), base)?;
     let mut stage = Stage::whole()?;
-    stage.base = Some(build(&PathBuf::from(root), base)?);
+    stage.base = Some(base);
     let mut asked = Vec::new();
     for peer in [Peer::Base, Peer::Ipse, Peer::Limit] {
         asked.push(Asked::new(peer.start(&stage, &stage.cores.of_server())?));
     }
-    http::play_all(&stage, &mut asked, rounds).map(drop)
+    let noise = Noise::begin()?;
+    let http = http::play_all(&stage, &mut asked, rounds)?;
+    noise.tell(&http.keep_alive)
 }
 
 /// Builds another commit in a folder of its own below `target`, where it stays for the next time.

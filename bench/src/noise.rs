@@ -30,19 +30,31 @@ impl Noise {
     /// One line about the run: by how much the simplest of all servers differs from itself.
     pub(crate) fn line(&self, outcomes: &[Outcome]) -> Result<String> {
         let limit = outcomes.iter().find(|outcome| outcome.peer == Peer::Limit).context("no limit")?;
-        let load = std::fs::read_to_string("/proc/loadavg")?;
         Ok(format!(
-            "Noise: the quartiles of the limit's own cost lie {:.0} % apart over {} rounds; {:.1} % of the processor time was \
-             taken by others on the host; load at the end {}.",
+            "Noise: the quartiles of the limit's own cost lie {:.0} % apart over {} rounds; {}",
             limit.processor_us().spread() * 100.0,
             limit.seen.len(),
-            self.stolen_percent()?,
-            load.split(' ').next().unwrap_or("unknown"),
+            self.of_host()?,
         ))
     }
 
     pub(crate) fn tell(&self, outcomes: &[Outcome]) -> Result<()> {
         println!("\n{}", self.line(outcomes)?);
         Ok(())
+    }
+
+    /// The same of a run in which the simplest server was not asked.
+    pub(crate) fn tell_of_host(&self) -> Result<()> {
+        println!("\nNoise: {}", self.of_host()?);
+        Ok(())
+    }
+
+    fn of_host(&self) -> Result<String> {
+        let load = std::fs::read_to_string("/proc/loadavg")?;
+        Ok(format!(
+            "{:.1} % of the processor time was taken by others on the host; load at the end {}.",
+            self.stolen_percent()?,
+            load.split(' ').next().unwrap_or("unknown"),
+        ))
     }
 }

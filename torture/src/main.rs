@@ -105,7 +105,9 @@ fn run(arguments: &[String]) -> Result<()> {
             [name] if name == "geo" => geo::speed::bench(),
             [name] if name == "keys" => keys::bench(),
             [name] if name == "nodes" => nodes::cost::bench(),
-            _ => bail!("there are four measurements: bench start, bench geo, bench keys and bench nodes"),
+            _ => bail!(
+                "there are four measurements, of one length each: bench start, bench geo, bench keys and bench nodes"
+            ),
         },
         [first, rest @ ..] => {
             // Some have a name of two words.

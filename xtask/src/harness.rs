@@ -22,11 +22,12 @@ pub(crate) fn torture(root: &Path, arguments: &[String]) -> anyhow::Result<ExitC
 
 /// Measurements of a part are in the torture harness; those that have peers beside them are in a crate of their own.
 pub(crate) fn bench(root: &Path, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    if arguments.first().is_some_and(|name| OF_A_PART.contains(&name.as_str())) {
+    let name = arguments.iter().map(String::as_str).find(|argument| !argument.starts_with("--"));
+    if name.is_some_and(|name| OF_A_PART.contains(&name)) {
         return start(root, &["bench"], arguments);
     }
     tools::bench_ready()?;
-    if arguments.first().is_some_and(|name| name == INSTRUCTIONS) {
+    if name == Some(INSTRUCTIONS) {
         return Ok(run::exit_code(run::status(&mut instructions(root, arguments)?)?));
     }
     if let Some(code) = server_does_not_build(root)? {

@@ -133,7 +133,6 @@ impl Running {
 
     /// What it says of the file that it was just handed.
     fn answer(&self) -> Result<String, RecvTimeoutError> {
-        // Of one that has ended there is none.
         let (worked, watch) = (ProcessorTime::of(&[self.process.id()]).ok(), Stopwatch::start());
         let had_little = || {
             worked.as_ref().and_then(|worked| worked.since().ok()).is_some_and(|worked| worked < PATIENCE)
