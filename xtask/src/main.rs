@@ -27,7 +27,7 @@ cargo xtask tidy           the rules of the repository that no compiler checks
 cargo xtask torture ARGS   build for release, then run fault campaigns against a real server
 cargo xtask simulate       run the counters of both kinds through a hundred million requests in worlds of faults
 cargo xtask bench ARGS     build for release, then measure everything beside others, or one of http, tls, growth, ledger, start,
-                           geo, keys, nodes, compare COMMIT; with --quick in fewer rounds (but of start to nodes);
+                           geo, keys, nodes, compare COMMIT; with --quick in fewer rounds (not start, geo, keys, nodes);
                            or count instructions, with --record to write them down
 cargo xtask lighthouse     build for release, then have Lighthouse judge the pages; with --program FILE those of
                            another build

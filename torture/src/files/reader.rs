@@ -4,18 +4,14 @@ use super::Hostile;
 use super::good::Reads;
 use super::reading::written;
 use anyhow::{Context, Result};
-use ipse_testkit::Stopwatch;
-use ipse_testkit::vitals::ProcessorTime;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// Whoever has not read a file with so much of a processor's time hangs. No file of a campaign is large.
+/// Whoever has not read a file by then hangs. No file of a campaign is large.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// By then hangs whoever has not read a file, however little of a busy machine is left to read it with.
-const END_OF_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What became of a file.
 pub(crate) enum Outcome {
@@ -68,7 +64,7 @@ impl Reader {
         };
         // If the process has ended already, there will be no answer either.
         let _ = writeln!(running.input, "{} {}", written(reads), path.display());
-        let answer = running.answer();
+        let answer = running.lines.recv_timeout(PATIENCE);
         std::fs::remove_file(&path)?;
         match answer {
             Ok(line) => {
@@ -129,21 +125,6 @@ impl Running {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line).ok())
         });
         Ok(Self { process, input, lines, errors })
-    }
-
-    /// What it says of the file that it was just handed.
-    fn answer(&self) -> Result<String, RecvTimeoutError> {
-        let (worked, watch) = (ProcessorTime::of(&[self.process.id()]).ok(), Stopwatch::start());
-        let had_little = || {
-            worked.as_ref().and_then(|worked| worked.since().ok()).is_some_and(|worked| worked < PATIENCE)
-                && watch.elapsed() < END_OF_PATIENCE
-        };
-        loop {
-            let answer = self.lines.recv_timeout(PATIENCE);
-            if answer != Err(RecvTimeoutError::Timeout) || !had_little() {
-                return answer;
-            }
-        }
     }
 }
 
